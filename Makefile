@@ -1,0 +1,47 @@
+# make          what there is to do
+# make test     what continuous integration runs
+
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install test check lint fast-tests demo bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## the virtual environment .venv, with situ and its tools in it
+
+$(INSTALLED): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "situ needs Python 3.11 or newer, and finds none: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "situ needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+test: lint ## lint, all tests, and the kernel's tests once more without the JIT
+	$(BIN)/python -m pytest
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernel tests/runtime -m "not slow and not jit_only"
+
+check: lint fast-tests ## before every commit: lint and the tests that are not slow
+
+lint: $(INSTALLED) ## style, types, and who imports whom
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fast-tests: $(INSTALLED)
+	$(BIN)/python -m pytest -m "not slow"
+
+demo: $(INSTALLED) ## what happens on the roads of Ingolstadt in twenty minutes
+	$(BIN)/situ run examples/traffic/traffic.situ --source Vehicle=examples/traffic/vehicles.parquet --limit 5
+
+bench: $(INSTALLED) ## situ beside FlinkCEP (needs a JDK 17), and how situ grows
+	$(BIN)/python -m situ.bench
+
+clean: ## remove the virtual environment and everything that was made
+	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Benchmarks: the streams, the peer that reads the same ones, and the figures of a run."""

@@ -1,0 +1,48 @@
+"""`make bench`: every figure in one table, and in out/bench.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from situ.bench.suite import Figure, figures
+from situ.bench.workload import cache_directory
+from situ.core.errors import SituError
+
+OUT = Path("out/bench.json")
+
+
+def main() -> int:
+    progress = Console(stderr=True)
+    try:
+        found = list(figures(cache_directory(), lambda text: progress.print(f"[dim]{text}[/dim]")))
+    except SituError as error:
+        progress.print(str(error), style="red", markup=False)
+        return 1
+    OUT.parent.mkdir(exist_ok=True)
+    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+    rows = [asdict(figure) | {"verdict": figure.verdict} for figure in found]
+    OUT.write_text(json.dumps({"machine": machine, "figures": rows}, indent=2) + "\n")
+    Console().print(table(found))
+    return 0
+
+
+def table(found: list[Figure]) -> Table:
+    """The figures with their bars."""
+    shown = Table("what", "figure", "bar", "", "detail", title="situ, measured")
+    for figure in found:
+        bar = f"{figure.bar.sense} {figure.bar.value:g}" if figure.bar else ""
+        colour = {"pass": "green", "miss": "red", "": ""}[figure.verdict]
+        shown.add_row(figure.name, f"{figure.value:g} {figure.unit}", bar, figure.verdict, figure.detail, style=colour)
+    return shown
+
+
+if __name__ == "__main__":
+    sys.exit(main())

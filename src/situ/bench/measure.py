@@ -1,0 +1,110 @@
+"""One benchmark: the clock runs from Parquet files on disk to columns of matches in memory."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from situ.bench.flinkcep import PeerRun
+from situ.bench.workload import Workload, query_text, stream_on_disk
+from situ.core.errors import SituError
+
+#: The median of this many warm runs is the figure.
+WARM_RUNS = 3
+
+
+class Disagreement(SituError):
+    """situ and its peer find different numbers of matches in the same events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What one run over a stream found, and how long it took."""
+
+    matches: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A workload's figures. `cold` is the first run in this process, the others came after it."""
+
+    workload: Workload
+    matches: int
+    seconds: float
+    cold_seconds: float
+    peer: PeerRun | None = None
+
+    @property
+    def events_per_s(self) -> float:
+        return self.workload.events / self.seconds
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as many events per second as the peer."""
+        return self.events_per_s / self.peer.events_per_s if self.peer else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as `situ bench --json` prints them."""
+        figures: dict[str, Any] = {
+            "workload": self.workload.pattern.value,
+            "types": self.workload.types,
+            "keys": self.workload.keys,
+            "window_ms": self.workload.window_ms,
+            "events": self.workload.events,
+            "matches": self.matches,
+            "seconds": round(self.seconds, 4),
+            "events_per_s": round(self.events_per_s),
+            "cold_events_per_s": round(self.workload.events / self.cold_seconds),
+        }
+        if self.peer and self.ratio:
+            figures["peer"] = {
+                "name": "flinkcep",
+                "events": self.peer.events,
+                "matches": self.peer.matches,
+                "events_per_s": round(self.peer.events_per_s),
+            }
+            figures["ratio"] = round(self.ratio, 1)
+        return figures
+
+
+def measure(workload: Workload, cache: Path) -> Measurement:
+    """The workload's figures without a peer; the stream is on disk before the clock starts."""
+    directory = stream_on_disk(workload, cache)
+    cold, *warm = (time_query(query_text(workload), directory) for _ in range(1 + WARM_RUNS))
+    return Measurement(workload, cold.matches, statistics.median(run.seconds for run in warm), cold.seconds)
+
+
+def measure_beside(
+    peer: Callable[[Workload], PeerRun], workload: Workload, peer_events: int, cache: Path
+) -> Measurement:
+    """The same, and a peer on the first `peer_events` of the events; both must find the same matches there."""
+    shorter = replace(workload, events=peer_events)
+    peer_run = peer(shorter)
+    measurement = replace(measure(workload, cache), peer=peer_run)
+    ours = time_query(query_text(shorter), stream_on_disk(shorter, cache)).matches
+    if ours != peer_run.matches:
+        raise Disagreement(
+            f"in the same {peer_events:,} events situ finds {ours:,} matches and the peer {peer_run.matches:,}",
+            remedy=f"The query: {query_text(shorter)}",
+        )
+    return measurement
+
+
+def time_query(text: str, directory: Path) -> Timed:
+    """Runs a query over the stream in `directory`: from text and files to columns of matches."""
+    from situ.io.files import open_source
+    from situ.lang.parse import parse
+    from situ.lang.resolve import resolve
+    from situ.runtime.embedded import Engine
+
+    start = time.perf_counter()
+    graph = resolve(parse(text, "benchmark"))
+    (stream,) = graph.streams
+    pieces = list(Engine(graph).run({stream.name: open_source(directory, stream)}))
+    seconds = time.perf_counter() - start
+    return Timed(sum(table.num_rows for piece in pieces for table in piece.complex_events.values()), seconds)

@@ -1,0 +1,46 @@
+"""`situ check`: is this file a query?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from situ.cli.query_file import import_functions, read_query
+from situ.lang.resolve import resolve, warnings
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a query file has in it.
+
+    >>> print(Checked(1, 0, 2, ("q.situ:3:1: no window.",)))
+    OK: 1 stream, 0 definitions, 2 subscriptions
+    warning: q.situ:3:1: no window.
+    """
+
+    streams: int
+    definitions: int
+    subscriptions: int
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = ("stream", self.streams), ("definition", self.definitions), ("subscription", self.subscriptions)
+        counts = ", ".join(f"{n} {noun}" + ("" if n == 1 else "s") for noun, n in parts)
+        return "\n".join([f"OK: {counts}", *(f"warning: {warning}" for warning in self.warnings)])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "streams": self.streams,
+            "definitions": self.definitions,
+            "subscriptions": self.subscriptions,
+            "warnings": list(self.warnings),
+        }
+
+
+def check_file(file: Path, functions: str | None) -> Checked:
+    """The contents of a query file, or the error in it."""
+    import_functions(functions)
+    query = read_query(file)
+    found = tuple(str(warning) for warning in warnings(resolve(query)))
+    return Checked(len(query.streams), len(query.definitions), len(query.subscriptions), found)

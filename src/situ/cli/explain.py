@@ -1,0 +1,66 @@
+"""`situ explain`: every form that a query takes on its way to the kernel, as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from situ.cli.query_file import import_functions, read_query
+from situ.core.errors import InputError
+from situ.graph.describe import describe
+from situ.graph.picture import to_svg
+from situ.lang.resolve import resolve, warnings
+from situ.lang.unparse import unparse
+from situ.runtime.embedded import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The forms of a query, in the order in which one is made from the other."""
+
+    query: str
+    graph: str
+    programs: dict[str, str]
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """
+        >>> print(Explained("stream S(t timestamp) time t", "S", {"P": "take a"}, ()))
+        -- query
+        stream S(t timestamp) time t
+        <BLANKLINE>
+        -- operator graph
+        S
+        <BLANKLINE>
+        -- program of P
+        take a
+        """
+        parts = [("query", self.query), ("operator graph", self.graph)]
+        parts += [(f"program of {name}", program) for name, program in self.programs.items()]
+        parts += [("warnings", "\n".join(self.warnings))] if self.warnings else []
+        return "\n\n".join(f"-- {title}\n{text.strip()}" for title, text in parts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "graph": self.graph,
+            "programs": self.programs,
+            "warnings": list(self.warnings),
+        }
+
+
+def explain_file(file: Path, functions: str | None, svg: Path | None) -> Explained:
+    """All forms of the query in a file; the picture goes to `svg`."""
+    import_functions(functions)
+    query = read_query(file)
+    graph = resolve(query)
+    if svg is not None:
+        try:
+            svg.write_text(to_svg(graph), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write the picture: {error.strerror}", place=str(svg)) from error
+    engine = Engine(graph)
+    programs = {operator.name: str(engine.program(operator.name)) for operator in graph.operators}
+    found = tuple(str(warning) for warning in warnings(graph))
+    return Explained(unparse(query), describe(graph), programs, found)

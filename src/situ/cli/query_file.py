@@ -1,0 +1,37 @@
+"""From the files that a user names to a query and the functions that it calls."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+from situ.core.errors import InputError
+from situ.graph.query import Query
+from situ.lang.parse import parse
+
+
+def read_query(file: Path) -> Query:
+    """The query that a file says."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError("the query file is not text in UTF-8", place=str(file)) from error
+    except OSError as error:
+        raise InputError(f"cannot read the query file: {error.strerror}", place=str(file)) from error
+    return parse(text, str(file))
+
+
+def import_functions(module: str | None) -> None:
+    """Imports a module, whose functions register themselves; the working directory is searched first."""
+    if module is None:
+        return
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"cannot import the module of functions '{module}': {error}",
+            remedy="Name it as Python does (package.module), and put it on the Python path or in this directory.",
+        ) from error

@@ -1,0 +1,92 @@
+"""A run's results for people: its first complex events as tables, and one line of totals."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from situ.cli.run import Summary
+
+EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")
+
+
+def show_summary(summary: Summary) -> None:
+    """The first complex events of each subscription, then the totals."""
+    console = Console()
+    for name, count in summary.complex_events.items():
+        if summary.out is None and name in summary.first:
+            console.print(complex_event_table(name, count, summary.first[name]), "")
+    for warning in summary.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
+    console.print(Text(totals(summary)))
+
+
+def complex_event_table(name: str, count: int, first: pa.Table) -> Table:
+    """A row for each complex event: its attributes, when and where it was."""
+    shown = f", the first {first.num_rows:,}" if first.num_rows < count else ""
+    table = Table(title=f"{name}: {count:,}{shown}", title_justify="left", title_style="bold")
+    attributes = [column for column in first.column_names if column not in ("_time", *EXTENT)]
+    has_extent = EXTENT[0] in first.column_names
+    for column in attributes:
+        table.add_column(Text(column), justify="right" if _is_number(first.schema.field(column).type) else "left")
+    table.add_column("when")
+    if has_extent:
+        table.add_column("where")
+    for row in first.to_pylist():
+        cells = [cell(row[column]) for column in (*attributes, "_time")]
+        table.add_row(*map(Text, cells + ([extent(row)] if has_extent else [])))
+    return table
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def cell(value: Any) -> str:
+    """A value in a few characters.
+
+    >>> cell(datetime(2026, 3, 1, 12, 0, 2)), cell(3.14159), cell(None)
+    ('2026-03-01 12:00:02', '3.14', '')
+    """
+    match value:
+        case None:
+            return ""
+        case float():
+            return f"{value:.2f}"
+        case datetime():
+            return value.replace(tzinfo=None).isoformat(sep=" ")
+        case _:
+            return str(value)
+
+
+def extent(row: dict[str, Any]) -> str:
+    """The box of a complex event: a point, or from corner to corner.
+
+    >>> extent({"_x_min": 1.0, "_y_min": 2.0, "_x_max": 1.2, "_y_max": 2.1})
+    '(1, 2)'
+    >>> extent({"_x_min": 1.0, "_y_min": 2.0, "_x_max": 30.0, "_y_max": 2.0})
+    '(1, 2) to (30, 2)'
+    """
+    if any(row[name] is None for name in EXTENT):
+        return ""
+    x_min, y_min, x_max, y_max = (f"{row[name]:.0f}" for name in EXTENT)
+    low, high = f"({x_min}, {y_min})", f"({x_max}, {y_max})"
+    return low if low == high else f"{low} to {high}"
+
+
+def totals(summary: Summary) -> str:
+    """One line about the whole run, and where its results are."""
+    found = sum(summary.complex_events.values())
+    rate = summary.events / summary.seconds if summary.seconds else 0.0
+    text = f"{summary.events:,} events, {found:,} complex events in {summary.seconds:.2f} s ({rate:,.0f} events/s)"
+    extras = {"rejected": summary.rejected, "late": summary.late, "timed out": summary.timed_out}
+    text += "".join(f", {count:,} {what}" for what, count in extras.items() if count)
+    if summary.out is None:
+        return text
+    counts = "\n".join(f"  {count:>12,}  {summary.out / name}" for name, count in summary.complex_events.items())
+    return f"{text}\n{counts}"

@@ -1,0 +1,68 @@
+"""The operator graph: a query in which every name is known and every expression has a type.
+
+`lang.resolve` makes it; the kernel compiles it; placement, reuse and mobility work on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from situ.core.types import Type
+from situ.graph.query import Query, Rule, Stream, Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The attributes of an event type, in declared order.
+
+    >>> from situ.core.types import INT
+    >>> Schema((("id", INT),)).type_of("id")
+    <Simple.INT: 'int'>
+    """
+
+    attributes: tuple[tuple[str, Type], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.attributes)
+
+    def type_of(self, name: str) -> Type:
+        return dict(self.attributes)[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One definition or subscription, normalised.
+
+    In `rule`: every reference has its alias; `assign` is complete and in the order of `schema`
+    (for an aggregation with a post part, `post` is, and `assign` keeps the pre-assigned names);
+    constants keep their form. `inputs` are event types in textual order without repetition.
+    `depth` is 0 for streams, else 1 + the largest depth of the inputs.
+    """
+
+    name: str
+    rule: Rule
+    schema: Schema
+    inputs: tuple[str, ...]
+    depth: int
+    subscription: Subscription | None = None
+
+
+@dataclass(frozen=True)
+class OperatorGraph:
+    """Streams, and operators in an order in which inputs come first."""
+
+    query: Query
+    streams: tuple[Stream, ...]
+    operators: tuple[Operator, ...]
+
+    @cached_property
+    def schemas(self) -> dict[str, Schema]:
+        """The schema of every event type."""
+        streams = {s.name: Schema(tuple((a.name, a.type) for a in s.attributes)) for s in self.streams}
+        return streams | {operator.name: operator.schema for operator in self.operators}
+
+    @property
+    def subscriptions(self) -> tuple[Operator, ...]:
+        return tuple(operator for operator in self.operators if operator.subscription is not None)

@@ -1,0 +1,167 @@
+"""Patterns: what a `detect` clause says. Their meaning is docs/language.md, chapter "Patterns"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias, assert_never
+
+from situ.core.errors import Place
+from situ.graph.expressions import Expression
+
+
+class Contiguity(Enum):
+    """How an event follows the one before it."""
+
+    NEXT = "then"  # the first later event that satisfies the condition
+    EACH = "then each"  # every later one
+    IMMEDIATELY = "then immediately"  # the very next event of the group
+
+
+class Selector(Enum):
+    """Which of the matches that agree in all other events stay."""
+
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class EventTest:
+    """`Vehicle(speed < 5)`: an event type and a condition on its event."""
+
+    event_type: str
+    condition: Expression | None = None
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`[outer] [first|last] Vehicle(speed < 5) [as a]`. Without `as`, the alias is the event type's name.
+
+    `outer` is for the inputs of an aggregation only.
+    """
+
+    test: EventTest
+    alias: str
+    selector: Selector | None = None
+    outer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`X+`, `X*`, `X?`, `X{2,5}`, with `each`, `immediately`, `greedy` and `until`. high None: no upper bound."""
+
+    body: Step | Seq | Or
+    low: int
+    high: int | None
+    inner: Contiguity = Contiguity.NEXT
+    greedy: bool = False
+    until: EventTest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """One positive part of a sequence. The contiguity of a sequence's first part is NEXT and says nothing."""
+
+    pattern: Pattern
+    contiguity: Contiguity = Contiguity.NEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """`not X` between two parts or at the end, `not immediately X`."""
+
+    test: EventTest
+    immediately: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """Parts in order: at least two, the first a Follow, and an Absence last only in the outermost sequence."""
+
+    parts: tuple[Follow | Absence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All steps, in any order."""
+
+    parts: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Either part; at least two."""
+
+    parts: tuple[Pattern, ...]
+
+
+Pattern: TypeAlias = Step | Loop | Seq | And | Or
+
+
+def steps_of(pattern: Pattern) -> Iterator[Step]:
+    """All steps in textual order.
+
+    >>> [step.alias for step in steps_of(And((Step(EventTest("A"), "a"), Step(EventTest("B"), "b"))))]
+    ['a', 'b']
+    """
+    match pattern:
+        case Step():
+            yield pattern
+        case Loop(body):
+            yield from steps_of(body)
+        case Seq(parts):
+            for part in parts:
+                if isinstance(part, Follow):
+                    yield from steps_of(part.pattern)
+        case And(steps):
+            yield from steps
+        case Or(alternatives):
+            for alternative in alternatives:
+                yield from steps_of(alternative)
+        case _:
+            assert_never(pattern)
+
+
+def tests_of(pattern: Pattern) -> Iterator[EventTest]:
+    """All event tests in textual order: of steps, of `not` and of `until`."""
+    match pattern:
+        case Step(test):
+            yield test
+        case Loop(body, until=until):
+            yield from tests_of(body)
+            if until is not None:
+                yield until
+        case Seq(parts):
+            for part in parts:
+                if isinstance(part, Follow):
+                    yield from tests_of(part.pattern)
+                else:
+                    yield part.test
+        case And(steps):
+            for step in steps:
+                yield step.test
+        case Or(alternatives):
+            for alternative in alternatives:
+                yield from tests_of(alternative)
+        case _:
+            assert_never(pattern)
+
+
+def repeating_aliases(pattern: Pattern, inside_loop: bool = False) -> frozenset[str]:
+    """Aliases that can hold more than one event: those under a loop that can run twice."""
+    match pattern:
+        case Step(alias=alias):
+            return frozenset({alias}) if inside_loop else frozenset()
+        case Loop(body, high=high):
+            return repeating_aliases(body, inside_loop or high is None or high > 1)
+        case Seq(parts):
+            nested = [part.pattern for part in parts if isinstance(part, Follow)]
+        case And(steps):
+            nested = list(steps)
+        case Or(alternatives):
+            nested = list(alternatives)
+        case _:
+            assert_never(pattern)
+    return frozenset().union(*(repeating_aliases(part, inside_loop) for part in nested))

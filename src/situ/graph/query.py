@@ -1,0 +1,211 @@
+"""A query: streams, definitions and subscriptions, as a text or the builder gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal as OneOf
+from typing import TypeAlias
+
+from situ.core.errors import Place
+from situ.core.types import Type
+from situ.graph.expressions import Expression
+from situ.graph.patterns import Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeDeclaration:
+    name: str
+    type: Type
+
+
+TimeUnit: TypeAlias = OneOf["s", "ms", "us", "ns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """`stream Vehicle(vehicle string, ..., ts timestamp) time ts [in ms] [order n] [at (x, y)] [key vehicle] ...`.
+
+    `time_unit` says what a numeric time attribute counts since the epoch (None for a timestamp attribute).
+    """
+
+    name: str
+    attributes: tuple[AttributeDeclaration, ...]
+    time: str
+    time_unit: TimeUnit | None = None
+    order: str | None = None
+    location: tuple[str, str] | None = None
+    key: str | None = None
+    watermark_us: int = 0
+    idle_after_us: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+class From(Enum):
+    """Where a window begins, unless at an alias."""
+
+    FIRST = "first"  # within T: last - first <= T
+    PREVIOUS = "previous"  # within T from previous: between neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """`within 30 s`, `within 30 s from previous`, `within 5 mins from PeopleCount` (anchor is the alias)."""
+
+    micros: int
+    anchor: From | str = From.FIRST
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    name: str
+    expression: Expression
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+class Skip(Enum):
+    """After a match: which later matches go."""
+
+    NONE = "no skip"
+    TO_NEXT = "to next"
+    PAST_LAST = "past last"
+    TO_FIRST = "to first"
+    TO_LAST = "to last"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterMatch:
+    """`after match skip past last`, `after match skip to first b`. alias only for TO_FIRST and TO_LAST."""
+
+    skip: Skip = Skip.NONE
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One `detect ... assign ... consuming ...`; number is None unless the text says `case n:`."""
+
+    detect: Pattern
+    within: Within | None = None
+    assign: tuple[Assignment, ...] = ()
+    consuming: tuple[str, ...] = ()
+    number: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`every 2 mins`, `every 1 min over 10 mins`, `every 10 events over 100 events`. Tumbling where over == every.
+
+    Both lengths are microseconds (unit "time") or numbers of events (unit "events").
+    """
+
+    every: int
+    over: int
+    unit: OneOf["time", "events"] = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """`aggr every T`: the window, and the `<post>` part's assignments (empty where there is none)."""
+
+    window: Window
+    post: tuple[Assignment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`join every T [over W] on k`: pairs of events of one window that agree in `on`."""
+
+    window: Window
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a definition and a subscription have in common.
+
+    Exactly one of: a pattern rule (kind None), an aggregation, a window join.
+    """
+
+    cases: tuple[Case, ...]
+    kind: Aggregation | Join | None = None
+    group_by: tuple[str, ...] = ()
+    after_match: AfterMatch = AfterMatch()
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """`define Name(attributes) ...`."""
+
+    name: str
+    attributes: tuple[str, ...]
+    rule: Rule
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """`around Consumer square 500 m`; sizes are metres. rectangle has two, the others one."""
+
+    focal: str
+    shape: OneOf["square", "rectangle", "circle"]
+    sizes_m: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """`update basic | every T | moved D | when quality`; amount is microseconds or metres."""
+
+    when: OneOf["basic", "every", "moved", "quality"]
+    amount: int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """`quality precision 0.9 recall 0.9 disparity 0.5`."""
+
+    precision: float | None = None
+    recall: float | None = None
+    disparity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`demand latency < 100 ms`, `demand overhead < 10 KB`; limit is microseconds or bytes."""
+
+    metric: OneOf["latency", "overhead"]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """`subscribe Name [for Consumer(id)] ...`, or EdgeCEP's `Subscription seq 1 from User1 to AirController`.
+
+    An EdgeCEP subscription is named `<subscriber>_<sequence>`.
+    """
+
+    name: str
+    rule: Rule
+    consumer: tuple[str, str] | None = None
+    around: Around | None = None
+    lifetime_us: int | None = None
+    update: Update | None = None
+    deliver: OneOf["complete", "best effort"] | None = None
+    quality: Quality | None = None
+    demands: tuple[Demand, ...] = ()
+    sequence: int | None = None
+    subscriber: str | None = None
+    actor: str | None = None
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Everything one file says."""
+
+    streams: tuple[Stream, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()

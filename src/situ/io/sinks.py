@@ -1,0 +1,134 @@
+"""Results as part files: DIRECTORY/<name>/part-00000.parquet, complete or not there at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, assert_never
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from situ.core.errors import SituError
+from situ.io.files import Format
+from situ.io.json_text import base64_text, column_to_json, duration_micros, iso_timestamps, rows_to_json, single_chunk
+
+_SUFFIX: dict[Format, str] = {"parquet": ".parquet", "csv": ".csv", "json": ".jsonl"}
+_PART = re.compile(r"\.?part-\d{5,}\.(parquet|csv|jsonl)(\.tmp)?")
+
+
+def write(
+    tables: Iterable[pa.Table], directory: str | Path, name: str, format: Format, *, overwrite: bool = False
+) -> None:
+    """All tables of one result, each as a part file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write([pa.table({"n": [1, 2]})], directory, "Jam", "json")
+    ...     Path(directory, "Jam", "part-00000.jsonl").read_text()
+    '{"n": 1}\\n{"n": 2}\\n'
+    """
+    with DirectorySink(directory, format, overwrite=overwrite) as sink:
+        for table in tables:
+            sink.write(name, table)
+
+
+class DirectorySink:
+    """Part files in one directory per result. A part is written under a hidden name and then renamed."""
+
+    def __init__(self, directory: str | Path, format: Format, *, overwrite: bool = False) -> None:
+        self._directory, self._format = Path(directory), format
+        self._parts: dict[str, int] = {}
+        self._closed = False
+        _make_room(self._directory, overwrite)
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """One more part. The first is written even without rows, so that a reader finds the columns."""
+        if self._closed:
+            raise ValueError("the sink is closed")
+        number = self._parts.get(name, 0)
+        if number and table.num_rows == 0:
+            return
+        directory = self._directory / name
+        directory.mkdir(parents=True, exist_ok=True)
+        part = directory / f"part-{number:05d}{_SUFFIX[self._format]}"
+        unfinished = part.with_name(f".{part.name}.tmp")
+        try:
+            with unfinished.open("wb") as file:
+                _write_table(table, file, self._format)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.rename(part)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        self._parts[name] = number + 1
+
+    def close(self) -> None:
+        """No more parts; those that are there are complete already."""
+        self._closed = True
+
+    def __enter__(self) -> DirectorySink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _write_table(table: pa.Table, file: BinaryIO, format: Format) -> None:
+    match format:
+        case "parquet":
+            pq.write_table(table, file)
+        case "csv":
+            columns = [_csv_column(single_chunk(column)) for column in table.columns]
+            pyarrow.csv.write_csv(pa.table(columns, names=table.column_names), file)
+        case "json":
+            if table.num_rows:
+                file.write("\n".join(rows_to_json(table).to_pylist()).encode() + b"\n")
+        case _:
+            assert_never(format)
+
+
+def _csv_column(column: pa.Array) -> pa.Array:
+    """What CSV has no form for, as text: ISO timestamps, microseconds, base64 bytes, JSON for lists and structs."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return iso_timestamps(column)
+    if pa.types.is_duration(kind):
+        return duration_micros(column)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return base64_text(column)
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.string())
+    if pa.types.is_nested(kind):
+        return pa.compute.if_else(column.is_valid(), column_to_json(column), None)
+    return column
+
+
+def _make_room(directory: Path, overwrite: bool) -> None:
+    """Old results and new ones never mix. Only what situ itself wrote is ever deleted."""
+    if directory.exists() and not directory.is_dir():
+        raise SituError("the output is to be a directory, but this is a file", place=str(directory))
+    files = [file for file in directory.rglob("*") if not file.is_dir()] if directory.exists() else []
+    if not files:
+        return
+    if not overwrite:
+        raise SituError(
+            "the output directory is not empty, and new results would mix with old ones",
+            place=str(directory),
+            remedy="Choose another directory, or ask for overwriting.",
+        )
+    foreign = [file for file in files if not _PART.fullmatch(file.name) or file.parent.parent != directory]
+    if foreign:
+        raise SituError(
+            f"the output directory holds files that situ did not write, such as {foreign[0].name}",
+            place=str(directory),
+            remedy="Choose another directory, or remove them yourself.",
+        )
+    for file in files:
+        file.unlink()

@@ -1,0 +1,123 @@
+"""The arrays that the kernel works on, in named groups. All fields are NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+U64 = npt.NDArray[np.uint64]
+U8 = npt.NDArray[np.uint8]
+F64 = npt.NDArray[np.float64]
+
+
+class Code(NamedTuple):
+    """A program. Edges and watches of state s are those from offset s to offset s + 1."""
+
+    state_variable: I32
+    state_test: I32
+    state_code: I32  # (states, 2): range of instructions
+    state_refuse: I32  # (states, 3): test (-1: none) and range of instructions; such an event is passed over
+    state_accept: U8  # 0: no, 1: when the event is taken, 2: at the deadline
+    state_final: U64  # watches that must not have fired at the deadline
+    state_anchor: U8  # 1: takes the event that the window counts from
+    state_interest: U64  # tests of events that concern a partial match waiting here
+    state_impatient: U8  # 1: some edge or watch is about the very next event
+    edge_offset: I32
+    edge_target: I32
+    edge_contiguity: U8  # 0: then, 1: each, 2: immediately
+    edge_forbid: U64
+    edge_keep: U64
+    watch_offset: I32
+    watch_number: I32
+    watch_test: I32
+    watch_code: I32  # (watches, 2)
+    watch_refuse: I32  # (watches, 3), as for states
+    watch_refused: U8  # 1: fires for refused events, 0: for the others
+    watch_immediately: U8
+    watch_unless: U64
+    starts: I32
+    instructions: I32  # (n, 3)
+    whole_constants: I64
+    real_constants: F64
+    window: I64  # kind (0 none, 1 from first, 2 from previous, 3 from an alias), length, report timed out
+
+
+class Events(NamedTuple):
+    """Candidates: rows kept from before, then the new ones. `order` lists the new ones by group and position."""
+
+    order: I64
+    group: I64
+    time: I64
+    position: I64
+    accepted: U64  # bit t: test t holds
+    whole: I64  # (rows, terms)
+    whole_null: U8
+    real: F64
+    real_null: U8
+    chosen: U8  # 1: may open a selection
+
+
+class Runs(NamedTuple):
+    """Partial matches: a pool, chained per group by `next`; free ones are chained from counters[FREE]."""
+
+    state: I32  # -1: free
+    node: I32
+    alive: U64  # bit e: edge e of the state is open
+    seen: U64  # bit w: watch w has fired
+    deadline: I64
+    first_time: I64
+    first_position: I64
+    anchored: U8
+    extended: U8
+    selection: I64
+    group: I64
+    next: I32
+
+
+class Nodes(NamedTuple):
+    """Events taken: a forest; a partial match is a path to a root."""
+
+    parent: I32
+    event: I64
+    state: I32
+
+
+class Groups(NamedTuple):
+    """Per group: its first partial match, how many it has, the next position, the number of selections opened."""
+
+    head: I32
+    live: I32
+    positions: I64
+    selections: I64
+
+
+class Fired(NamedTuple):
+    """Matches as the kernel finds them: the path's last node but one, and the last event and state."""
+
+    node: I32
+    event: I64
+    state: I32
+    time: I64
+    group: I64
+    first_position: I64
+    selection: I64
+    timed_out: U8
+
+
+class Stack(NamedTuple):
+    """Scratch space for the code of conditions."""
+
+    whole: I64
+    real: F64
+    null: U8
+
+
+# Counters: one int64 array of these.
+FREE, RUNS_USED, NODES_USED, FIRED_USED, LIVE, EARLIEST = range(6)
+COUNTERS = 6
+
+NO_DEADLINE = np.iinfo(np.int64).max

@@ -1,0 +1,126 @@
+"""Events of one type in columns, as operators hand them on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from situ.core.types import TIMESTAMP_ARROW
+from situ.graph.expressions import Expression
+from situ.kernel.arrays import I64
+from situ.kernel.columns import Rows, evaluate_condition
+from situ.core.functions import Functions
+
+#: Columns of every complex event beside its attributes: the extent of its atomic events, where streams have locations.
+EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")
+#: The atomic events behind a complex event, on request.
+ORIGINS = "_origins"
+
+Load = Callable[[list[str]], Mapping[str, pa.Array]]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Events with their times in microseconds. Columns that are not there yet are loaded when they are first read."""
+
+    times: I64
+    columns: dict[str, pa.Array]
+    load: Load | None = None
+    masks: dict[tuple[Expression, ...], npt.NDArray[np.bool_]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def require(self, names: Iterable[str]) -> None:
+        """Load columns together rather than one by one."""
+        missing = [name for name in names if name not in self.columns]
+        if missing:
+            assert self.load is not None, missing
+            self.columns.update(self.load(missing))
+
+    def column(self, name: str) -> pa.Array:
+        if name not in self.columns:
+            self.require([name])
+        return self.columns[name]
+
+    def take(self, rows: I64 | npt.NDArray[np.bool_]) -> Batch:
+        """Some of the events; their columns are still loaded when they are read."""
+        indices = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        chosen = pa.array(indices)
+        taken = {name: column.take(chosen) for name, column in self.columns.items()}
+
+        def load(names: list[str]) -> Mapping[str, pa.Array]:
+            self.require(names)
+            return {name: self.columns[name].take(chosen) for name in names}
+
+        return Batch(self.times[indices], taken, load)
+
+    def mask(self, conditions: tuple[Expression, ...], functions: Functions) -> npt.NDArray[np.bool_] | None:
+        """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""
+        if not conditions:
+            return None
+        if conditions not in self.masks:
+            rows = BatchRows(self)
+            found = [evaluate_condition(condition, rows, functions=functions) for condition in conditions]
+            self.masks[conditions] = np.logical_and.reduce(found) if len(found) > 1 else found[0]
+        return self.masks[conditions]
+
+
+def concat(batches: list[Batch]) -> Batch:
+    """One batch of several. Columns that not all of them have at hand are loaded when they are read."""
+    if len(batches) == 1:
+        return batches[0]
+
+    def load(names: Iterable[str]) -> dict[str, pa.Array]:
+        for batch in batches:
+            batch.require(names)
+        return {name: concat_arrays([batch.columns[name] for batch in batches]) for name in names}
+
+    common = set.intersection(*(set(batch.columns) for batch in batches))
+    return Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load)
+
+
+def concat_arrays(arrays: list[pa.Array]) -> pa.Array:
+    """Arrays of one type, but for the width of integers, as one."""
+    if len(arrays) == 1:
+        return arrays[0]
+    types = {array.type for array in arrays if not pa.types.is_null(array.type)}
+    if len(types) > 1 and all(map(pa.types.is_integer, types)):
+        types = {pa.int64()}
+    (target,) = types or {pa.null()}
+    return pa.concat_arrays([array if array.type == target else array.cast(target) for array in arrays])
+
+
+def as_timestamps(times: I64) -> pa.Array:
+    return pa.Array.from_buffers(TIMESTAMP_ARROW, len(times), [None, pa.py_buffer(np.ascontiguousarray(times))])
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """A batch as rows for expressions: every alias is its event."""
+
+    batch: Batch
+
+    @property
+    def length(self) -> int:
+        return len(self.batch)
+
+    def attribute(self, alias: str, name: str) -> pa.Array:
+        return self.batch.column(name)
+
+    def time(self, alias: str) -> pa.Array:
+        return as_timestamps(self.batch.times)
+
+    def group(self, name: str) -> pa.Array:
+        return self.batch.column(name)
+
+    def event(self, alias: str) -> pa.Array:
+        names = [name for name in self.batch.columns if not name.startswith("_")]
+        return pa.StructArray.from_arrays([self.batch.columns[name] for name in names], names)
+
+    def repeated(self, alias: str) -> tuple[I64, Rows]:
+        return np.arange(len(self.batch) + 1), self

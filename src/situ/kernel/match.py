@@ -1,0 +1,364 @@
+"""The matching kernel: candidates in, partial matches on, matches out. Works on arrays only.
+
+Every event is offered to the partial matches of its group, oldest knowledge first: deadlines that have passed, then
+watches (`not`, `greedy`, `until`), then the edges. docs/language.md, chapter "Matches".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from situ.kernel.arrays import (
+    EARLIEST,
+    FIRED_USED,
+    FREE,
+    LIVE,
+    NO_DEADLINE,
+    NODES_USED,
+    RUNS_USED,
+    Code,
+    Events,
+    Fired,
+    Groups,
+    I32,
+    I64,
+    Nodes,
+    Runs,
+    Stack,
+)
+from situ.kernel.machine import holds, jit
+
+DONE, RUNS_FULL, NODES_FULL, FIRED_FULL = range(4)
+THEN, EACH, IMMEDIATELY = range(3)
+FROM_FIRST, FROM_PREVIOUS, FROM_ALIAS = 1, 2, 3
+ONE = np.uint64(1)
+NONE = np.uint64(0)
+
+
+@jit
+def match(begin: int, code: Code, events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired,
+          counters: I64, stack: Stack, host: int) -> tuple[int, int]:  # fmt: skip
+    """Offer events.order[begin:] to the partial matches. Returns how it stopped and where to go on.
+
+    It stops before an event for which the pools might not suffice, so that the caller can enlarge them.
+    """
+    most_edges = 1
+    for state in range(len(code.state_test)):
+        most_edges = max(most_edges, code.edge_offset[state + 1] - code.edge_offset[state])
+    starts = len(code.starts)
+    for at in range(begin, len(events.order)):
+        event = events.order[at]
+        group = events.group[event]
+        made = groups.live[group] * most_edges + starts  # partial matches that this event can make at the most
+        if counters[LIVE] + made > len(runs.state):
+            return RUNS_FULL, at
+        if counters[NODES_USED] + made > len(nodes.event):
+            return NODES_FULL, at
+        if counters[FIRED_USED] + made + groups.live[group] > len(fired.node):
+            return FIRED_FULL, at
+        old = groups.head[group]
+        groups.head[group] = -1
+        old = offer(event, old, code, events, groups, runs, nodes, fired, counters, stack, host)
+        if events.chosen[event] != 2:
+            start(event, code, events, groups, runs, nodes, fired, counters, stack, host)
+        # New partial matches stand at groups.head; the old ones follow them.
+        if groups.head[group] < 0:
+            groups.head[group] = old
+        elif old >= 0:
+            last = groups.head[group]
+            while runs.next[last] >= 0:
+                last = runs.next[last]
+            runs.next[last] = old
+    return DONE, len(events.order)
+
+
+@jit
+def offer(event: int, first: int, code: Code, events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired,
+          counters: I64, stack: Stack, host: int) -> int:  # fmt: skip
+    """One event to the chain of partial matches that begins at `first`; the chain of those that remain."""
+    time, position, accepted = events.time[event], events.position[event], events.accepted[event]
+    remaining, previous, run = first, -1, first
+    while run >= 0:
+        following = runs.next[run]
+        state = runs.state[run]
+        keep = True
+        if time > runs.deadline[run]:
+            expire(run, code, runs, nodes, fired, counters)
+            keep = False
+        elif (accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
+            node = runs.node[run]
+            next_position = events.position[nodes.event[node]] + 1
+            look(run, event, position == next_position, accepted, code, events, runs, nodes, stack, host)
+            advance(run, event, position, next_position, accepted, time, code, events, groups, runs, nodes, fired,
+                    counters, stack, host)  # fmt: skip
+            waits = code.state_accept[state] == 2 and (runs.seen[run] & code.state_final[state]) == NONE
+            keep = runs.alive[run] != NONE or waits
+        if keep:
+            previous = run
+        else:
+            if previous < 0:
+                remaining = following
+            else:
+                runs.next[previous] = following
+            release(run, groups, runs, counters)
+        run = following
+    return remaining
+
+
+@jit
+def refuses(refusal: I32, event: int, node: int, accepted: np.uint64, code: Code, events: Events, nodes: Nodes,
+            stack: Stack, host: int) -> bool:  # fmt: skip
+    """Whether an event is one that ends the loop: by its test (-1: there is none) and its code."""
+    if refusal[0] < 0 or ((accepted >> np.uint64(refusal[0])) & ONE) == NONE:
+        return False
+    return holds(refusal[1], refusal[2], event, node, code, events, nodes, stack, host)
+
+
+@jit
+def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, events: Events, runs: Runs,
+         nodes: Nodes, stack: Stack, host: int) -> None:  # fmt: skip
+    """Let the watches of a waiting partial match see an event, and close what they forbid."""
+    state = runs.state[run]
+    begin, end = code.watch_offset[state], code.watch_offset[state + 1]
+    if begin == end:
+        return
+    seen = runs.seen[run]
+    for at in range(begin, end):
+        watch = code.watch_number[at]
+        bit = ONE << np.uint64(watch)
+        if (seen & bit) != NONE or (seen & code.watch_unless[watch]) != NONE:
+            continue
+        if ((accepted >> np.uint64(code.watch_test[watch])) & ONE) == NONE:
+            continue
+        if code.watch_immediately[watch] != 0 and not is_next:
+            continue
+        if not holds(code.watch_code[watch, 0], code.watch_code[watch, 1], event, runs.node[run], code, events, nodes,
+                     stack, host):  # fmt: skip
+            continue
+        refused = refuses(code.watch_refuse[watch], event, runs.node[run], accepted, code, events, nodes, stack, host)
+        if refused == (code.watch_refused[watch] != 0):
+            seen |= bit
+    if seen != runs.seen[run]:
+        runs.seen[run] = seen
+        first = code.edge_offset[state]
+        for edge in range(first, code.edge_offset[state + 1]):
+            if (code.edge_forbid[edge] & seen) != NONE:
+                runs.alive[run] &= ~(ONE << np.uint64(edge - first))
+
+
+@jit
+def advance(run: int, event: int, position: int, next_position: int, accepted: np.uint64, time: int, code: Code,
+            events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
+            host: int) -> None:  # fmt: skip
+    """Take an event along every open edge that accepts it."""
+    state, node = runs.state[run], runs.node[run]
+    first = code.edge_offset[state]
+    for edge in range(first, code.edge_offset[state + 1]):
+        bit = ONE << np.uint64(edge - first)
+        if (runs.alive[run] & bit) == NONE:
+            continue
+        contiguity = code.edge_contiguity[edge]
+        target = code.edge_target[edge]
+        if contiguity == IMMEDIATELY:
+            runs.alive[run] &= ~bit
+            if position != next_position:
+                continue
+        if ((accepted >> np.uint64(code.state_test[target])) & ONE) == NONE:
+            continue
+        if not holds(code.state_code[target, 0], code.state_code[target, 1], event, node, code, events, nodes, stack,
+                     host):  # fmt: skip
+            continue
+        if contiguity == THEN:
+            runs.alive[run] &= ~bit
+        if refuses(code.state_refuse[target], event, node, accepted, code, events, nodes, stack, host):
+            continue
+        runs.extended[run] = 1
+        take(event, target, node, runs.seen[run] & code.edge_keep[edge], runs.first_time[run],
+             runs.first_position[run], runs.anchored[run], runs.deadline[run], runs.selection[run], time, code,
+             events, groups, runs, nodes, fired, counters)  # fmt: skip
+
+
+@jit
+def start(event: int, code: Code, events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired,
+          counters: I64, stack: Stack, host: int) -> None:  # fmt: skip
+    """Open a selection with an event that a first slot accepts."""
+    group, accepted, time = events.group[event], events.accepted[event], events.time[event]
+    selection = np.int64(-1)
+    for at in range(len(code.starts)):
+        state = code.starts[at]
+        if ((accepted >> np.uint64(code.state_test[state])) & ONE) == NONE:
+            continue
+        if not holds(code.state_code[state, 0], code.state_code[state, 1], event, -1, code, events, nodes, stack, host):
+            continue
+        if refuses(code.state_refuse[state], event, -1, accepted, code, events, nodes, stack, host):
+            continue
+        if selection < 0:
+            selection = groups.selections[group]
+            groups.selections[group] += 1
+        if events.chosen[event] == 0:
+            continue
+        take(event, state, -1, NONE, time, events.position[event], 0, NO_DEADLINE, selection, time, code, events,
+             groups, runs, nodes, fired, counters)  # fmt: skip
+
+
+@jit
+def take(event: int, state: int, parent: int, seen: np.uint64, first_time: int, first_position: int, anchored: int,
+         deadline: int, selection: int, time: int, code: Code, events: Events, groups: Groups, runs: Runs,
+         nodes: Nodes, fired: Fired, counters: I64) -> None:  # fmt: skip
+    """The partial match that ends in `parent`, longer by one event; it fires, waits on, or both."""
+    kind, length = code.window[0], code.window[1]
+    if kind == FROM_FIRST:
+        deadline = first_time + length
+    elif kind == FROM_PREVIOUS:
+        deadline = time + length
+    elif kind == FROM_ALIAS and anchored == 0:
+        # All events lie in [anchor, anchor + T]: until the anchor comes, only events of one time are possible.
+        deadline = first_time
+        if code.state_anchor[state] != 0:
+            anchored, deadline = 1, time + length
+    accept = code.state_accept[state]
+    if accept == 1 and (kind != FROM_ALIAS or anchored != 0):
+        fire(parent, event, state, time, events.group[event], first_position, selection, 0, fired, counters)
+    alive = (ONE << np.uint64(code.edge_offset[state + 1] - code.edge_offset[state])) - ONE
+    if seen != NONE:
+        first = code.edge_offset[state]
+        for edge in range(first, code.edge_offset[state + 1]):
+            if (code.edge_forbid[edge] & seen) != NONE:
+                alive &= ~(ONE << np.uint64(edge - first))
+    waits = accept == 2 and (seen & code.state_final[state]) == NONE and (kind != FROM_ALIAS or anchored != 0)
+    if alive == NONE and not waits:
+        return
+    node = counters[NODES_USED]
+    counters[NODES_USED] += 1
+    nodes.parent[node], nodes.event[node], nodes.state[node] = parent, event, state
+    run = counters[FREE]
+    if run >= 0:
+        counters[FREE] = runs.next[run]
+    else:
+        run = counters[RUNS_USED]
+        counters[RUNS_USED] += 1
+    group = events.group[event]
+    runs.state[run], runs.node[run], runs.alive[run], runs.seen[run] = state, node, alive, seen
+    runs.deadline[run], runs.first_time[run], runs.first_position[run] = deadline, first_time, first_position
+    runs.anchored[run], runs.extended[run], runs.selection[run], runs.group[run] = anchored, 0, selection, group
+    runs.next[run] = groups.head[group]
+    groups.head[group] = run
+    groups.live[group] += 1
+    counters[LIVE] += 1
+    counters[EARLIEST] = min(counters[EARLIEST], deadline)
+
+
+@jit
+def fire(node: int, event: int, state: int, time: int, group: int, first_position: int, selection: int,
+         timed_out: int, fired: Fired, counters: I64) -> None:  # fmt: skip
+    at = counters[FIRED_USED]
+    counters[FIRED_USED] += 1
+    fired.node[at], fired.event[at], fired.state[at], fired.time[at] = node, event, state, time
+    fired.group[at], fired.first_position[at] = group, first_position
+    fired.selection[at], fired.timed_out[at] = selection, timed_out
+
+
+@jit
+def expire(run: int, code: Code, runs: Runs, nodes: Nodes, fired: Fired, counters: I64) -> None:
+    """The window of a partial match has passed: an awaited absence is fulfilled, anything else is given up."""
+    state, node = runs.state[run], runs.node[run]
+    if code.window[0] == FROM_ALIAS and runs.anchored[run] == 0:
+        return
+    if code.state_accept[state] == 2 and (runs.seen[run] & code.state_final[state]) == NONE:
+        fire(nodes.parent[node], nodes.event[node], state, runs.deadline[run], runs.group[run],
+             runs.first_position[run], runs.selection[run], 0, fired, counters)  # fmt: skip
+    elif code.window[2] != 0 and runs.extended[run] == 0 and code.state_accept[state] != 1:
+        fire(nodes.parent[node], nodes.event[node], state, runs.deadline[run], runs.group[run],
+             runs.first_position[run], runs.selection[run], 1, fired, counters)  # fmt: skip
+
+
+@jit
+def release(run: int, groups: Groups, runs: Runs, counters: I64) -> None:
+    groups.live[runs.group[run]] -= 1
+    counters[LIVE] -= 1
+    runs.state[run] = -1
+    runs.next[run] = counters[FREE]
+    counters[FREE] = run
+
+
+@jit
+def pass_time(before: int, code: Code, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64) -> None:
+    """Time has passed: give up partial matches whose deadline lies before `before` (NO_DEADLINE: the end of input, so
+    all of them). `fired` has room for all."""
+    counters[EARLIEST] = NO_DEADLINE
+    for group in range(len(groups.head)):
+        previous, run = -1, groups.head[group]
+        while run >= 0:
+            following = runs.next[run]
+            if runs.deadline[run] < before or before == NO_DEADLINE:
+                expire(run, code, runs, nodes, fired, counters)
+                if previous < 0:
+                    groups.head[group] = following
+                else:
+                    runs.next[previous] = following
+                release(run, groups, runs, counters)
+            else:
+                counters[EARLIEST] = min(counters[EARLIEST], runs.deadline[run])
+                previous = run
+            run = following
+
+
+@jit
+def path_lengths(fired: Fired, nodes: Nodes, count: int, lengths: I64) -> None:
+    """How many events each match has."""
+    for at in range(count):
+        length, node = 1, fired.node[at]
+        while node >= 0:
+            length += 1
+            node = nodes.parent[node]
+        lengths[at] = length
+
+
+@jit
+def write_paths(fired: Fired, nodes: Nodes, code: Code, count: int, offsets: I64, path_event: I64, path_variable: I64) -> None:
+    """The events and variables of each match, in order of position."""
+    for at in range(count):
+        to = offsets[at + 1] - 1
+        path_event[to], path_variable[to] = fired.event[at], code.state_variable[fired.state[at]]
+        node = fired.node[at]
+        while node >= 0:
+            to -= 1
+            path_event[to], path_variable[to] = nodes.event[node], code.state_variable[nodes.state[node]]
+            node = nodes.parent[node]
+
+
+@jit
+def compact_nodes(runs: Runs, nodes: Nodes, counters: I64, renumbered: I64) -> None:
+    """Keep only nodes on the path of a live partial match, in place and in order (parents come first)."""
+    used = counters[NODES_USED]
+    for node in range(used):
+        renumbered[node] = -1
+    for run in range(counters[RUNS_USED]):
+        if runs.state[run] >= 0:
+            node = runs.node[run]
+            while node >= 0 and renumbered[node] < 0:
+                renumbered[node] = 0
+                node = nodes.parent[node]
+    kept = 0
+    for node in range(used):
+        if renumbered[node] == 0:
+            parent = nodes.parent[node]
+            nodes.parent[kept] = renumbered[parent] if parent >= 0 else -1
+            nodes.event[kept], nodes.state[kept] = nodes.event[node], nodes.state[node]
+            renumbered[node] = kept
+            kept += 1
+    for run in range(counters[RUNS_USED]):
+        if runs.state[run] >= 0:
+            runs.node[run] = renumbered[runs.node[run]]
+    counters[NODES_USED] = kept
+
+
+@jit
+def oldest_start(groups: Groups, runs: Runs, counters: I64, oldest: I64) -> None:
+    """Per group, the first position of its earliest partial match (the largest number if there is none)."""
+    for group in range(len(groups.head)):
+        oldest[group] = NO_DEADLINE
+    for run in range(counters[RUNS_USED]):
+        if runs.state[run] >= 0:
+            group = runs.group[run]
+            oldest[group] = min(oldest[group], runs.first_position[run])

@@ -1,0 +1,145 @@
+"""What all running operators have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from situ.core.functions import Functions
+from situ.core.functions import default as default_functions
+from situ.core.types import to_arrow
+from situ.graph.operators import Operator, OperatorGraph, Schema
+from situ.kernel.arrays import I64
+from situ.kernel.batch import EXTENT, ORIGINS, Batch
+
+
+@dataclass(frozen=True, slots=True)
+class InputType:
+    """An event type as an operator reads it. `tie_attributes` decide between events of equal time."""
+
+    name: str
+    schema: Schema
+    rank: int
+    tie_attributes: tuple[str, ...]
+    located: bool
+
+
+@dataclass(frozen=True)
+class Context:
+    """An operator with all it needs to know of the graph around it."""
+
+    operator: Operator
+    inputs: Mapping[str, InputType]
+    schemas: Mapping[str, Schema]
+    functions: Functions = default_functions
+    provenance: bool = False
+
+    @property
+    def located(self) -> bool:
+        return any(input_.located for input_ in self.inputs.values())
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Columns beside the attributes that events hand on to complex events."""
+        return (EXTENT if self.located else ()) + ((ORIGINS,) if self.provenance else ())
+
+
+def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
+    """The context of every operator, in the graph's order."""
+    order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
+    ties = {s.name: (s.order,) if s.order else tuple(a.name for a in s.attributes) for s in graph.streams}
+    ties |= {o.name: o.schema.names for o in graph.operators}
+    located = {s.name: s.location is not None for s in graph.streams}
+    contexts = {}
+    for operator in graph.operators:
+        ranked = sorted(operator.inputs, key=order.__getitem__)
+        inputs = {
+            name: InputType(name, graph.schemas[name], rank, ties[name], located[name])
+            for rank, name in enumerate(ranked)
+        }
+        located[operator.name] = any(input_.located for input_ in inputs.values())
+        contexts[operator.name] = Context(operator, inputs, graph.schemas, functions, provenance)
+    return contexts
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What a step of an operator gave. No complex event before `low_watermark` will follow."""
+
+    events: Batch
+    timed_out: Batch
+    low_watermark: int
+
+
+class RunningOperator(Protocol):
+    """An operator with its state."""
+
+    def columns_read(self) -> Mapping[str, frozenset[str]]:
+        """The columns of each input type that are always read (others only where events tie in time)."""
+
+    def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
+        """Read events, all of them before `before` and none before the last call's; time has passed up to it."""
+
+    def snapshot(self) -> dict[str, pa.Table]: ...
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None: ...
+
+
+def complex_events(context: Context, times: I64, columns: Mapping[str, pa.Array]) -> Batch:
+    """Complex events with the columns of the operator's schema, in order of time."""
+    schema = context.operator.schema
+    typed = {
+        name: column if column.type == to_arrow(type_) else column.cast(to_arrow(type_))
+        for (name, type_), column in zip(schema.attributes, (columns[name] for name in schema.names), strict=True)
+    }
+    typed |= {name: column for name, column in columns.items() if name.startswith("_")}
+    return Batch(times, typed)
+
+
+def no_events(context: Context) -> Batch:
+    columns = {name: pa.array([], to_arrow(type_)) for name, type_ in context.operator.schema.attributes}
+    if context.located:
+        columns |= {name: pa.array([], pa.float64()) for name in EXTENT}
+    if context.provenance:
+        columns |= {"_selection": pa.array([], pa.int64()), ORIGINS: pa.array([], ORIGIN_LIST)}
+    return Batch(np.zeros(0, np.int64), columns)
+
+
+ORIGIN = pa.struct([("stream", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("row", pa.int64())])
+ORIGIN_LIST = pa.list_(ORIGIN)
+
+
+def joined_extents(columns: Mapping[str, pa.Array], events: I64, offsets: I64) -> dict[str, pa.Array]:
+    """The bounding box of the events of each row; rows have at least one event."""
+    extents = {}
+    for name in EXTENT:
+        values = columns[name].to_numpy(zero_copy_only=False)[events]
+        reduce = np.fmin if name.endswith("min") else np.fmax
+        bounds = reduce.reduceat(values, offsets[:-1]) if len(offsets) > 1 else np.zeros(0)
+        extents[name] = pa.array(bounds, pa.float64(), mask=np.isnan(bounds))
+    return extents
+
+
+def joined_origins(origins: pa.Array, events: I64, offsets: I64) -> pa.Array:
+    """The atomic events behind the events of each row, each once, by stream, time and row."""
+    taken = origins.take(pa.array(events))
+    of_event = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    owner = np.repeat(of_event, taken.value_lengths().to_numpy(zero_copy_only=False))
+    atoms = taken.flatten()
+    streams = atoms.field("stream").dictionary_encode()
+    names = streams.dictionary.to_pylist()
+    by_name = np.array([sorted(names).index(name) for name in names], np.int64)
+    code = by_name[streams.indices.to_numpy(zero_copy_only=False)] if names else np.zeros(0, np.int64)
+    row = atoms.field("row").to_numpy(zero_copy_only=False)
+    time = atoms.field("time").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    order = np.lexsort((row, code, time, owner))
+    owner, code, row = owner[order], code[order], row[order]
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = (owner[1:] != owner[:-1]) | (code[1:] != code[:-1]) | (row[1:] != row[:-1])
+    counts = np.bincount(owner[fresh], minlength=len(offsets) - 1)
+    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(bounds), atoms.take(pa.array(order[fresh]))).cast(ORIGIN_LIST)

@@ -1,0 +1,171 @@
+"""The total order of events (docs/language.md, "Order and time"), and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from situ.kernel.arrays import I64
+from situ.kernel.machine import jit
+
+#: For rows of the event type with this rank, the values that decide between equal times, most important first.
+TieKeys = Callable[[int, I64], Sequence[pa.Array]]
+
+
+@jit
+def _counting_order(keys: I64, count: int) -> I64:
+    """Rows by key, stable, in linear time. Keys are 0 .. count - 1."""
+    offsets = np.zeros(count + 1, np.int64)
+    for key in keys:
+        offsets[key + 1] += 1
+    for key in range(count):
+        offsets[key + 1] += offsets[key]
+    order = np.empty(len(keys), np.int64)
+    for row in range(len(keys)):
+        key = keys[row]
+        order[offsets[key]] = row
+        offsets[key] += 1
+    return order
+
+
+@jit
+def _is_sorted(values: I64) -> bool:
+    for row in range(1, len(values)):
+        if values[row] < values[row - 1]:
+            return False
+    return True
+
+
+@jit
+def _tied(order: I64, group: I64, time: I64, segment: I64) -> int:
+    """Numbers runs of equal (group, time) in `order`; -1 for events alone. Returns how many events are in runs."""
+    tied, runs = 0, 0
+    for at in range(len(order)):
+        segment[at] = -1
+    for at in range(1, len(order)):
+        a, b = order[at - 1], order[at]
+        if group[a] == group[b] and time[a] == time[b]:
+            if segment[at - 1] < 0:
+                segment[at - 1] = runs
+                runs += 1
+                tied += 1
+            segment[at] = segment[at - 1]
+            tied += 1
+    return tied
+
+
+@jit
+def number_positions(order: I64, group: I64, position: I64, following: I64) -> None:
+    """Positions within each group, going on from `following`."""
+    for row in order:
+        position[row] = following[group[row]]
+        following[group[row]] += 1
+
+
+def counting_order(keys: I64, count: int) -> I64:
+    """Rows by key, stable.
+
+    >>> counting_order(np.array([2, 0, 2, 1]), 3).tolist()
+    [1, 3, 0, 2]
+    """
+    return _counting_order(keys, count)
+
+
+def is_sorted(values: I64) -> bool:
+    return bool(_is_sorted(values))
+
+
+def total_order(group: I64, groups: int, time: I64, rank: I64, tie_keys: TieKeys) -> I64:
+    """Rows by group, and in each group in the total order.
+
+    `rank` orders the event types among equal times; rows of one type and time are ordered by `tie_keys`, which are
+    read for tied rows only.
+    """
+    if is_sorted(time):
+        order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
+    else:
+        order = np.lexsort((time, group))
+    segment = np.empty(len(order), np.int64)
+    if _tied(order, group, time, segment) == 0:
+        return order
+    slots = np.flatnonzero(segment >= 0)
+    rows = order[slots]
+    order[slots] = rows[_tie_order(segment[slots], rank[rows], rows, tie_keys)]
+    return order
+
+
+def _tie_order(segment: I64, ranks: I64, rows: I64, tie_keys: TieKeys) -> I64:
+    keys: list[I64] = []
+    for rank in np.unique(ranks):
+        of_type = np.flatnonzero(ranks == rank)
+        for number, values in enumerate(tie_keys(int(rank), rows[of_type])):
+            if number == len(keys):
+                keys.append(np.zeros(len(rows), np.int64))
+            keys[number][of_type] = dense_ranks(values)
+    return np.lexsort((*reversed(keys), ranks, segment))
+
+
+def dense_ranks(values: pa.Array) -> I64:
+    """Ranks from 1 by which values compare; equal values have equal ranks, and nulls have rank 0.
+
+    >>> dense_ranks(pa.array(["b", None, "a", "b"])).tolist()
+    [2, 0, 1, 2]
+    """
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values), np.int64)
+    ranks = pc.rank(values, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.where(values.is_null().to_numpy(zero_copy_only=False), 0, ranks) if values.null_count else ranks
+
+
+class GroupIndex:
+    """Numbers the values of `group by`, for as long as a group has something to remember."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[object, ...]] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def numbers(self, columns: Sequence[pa.Array], length: int) -> I64:
+        """The group of every row; new ones are added. Without columns there is one group."""
+        if not columns:
+            self._number(())
+            return np.zeros(length, np.int64)
+        codes, values = _encoded(columns[0])
+        keys: list[tuple[object, ...]] = [(value,) for value in values]
+        for column in columns[1:]:
+            more, values = _encoded(column)
+            used, codes = np.unique(codes * len(values) + more, return_inverse=True)
+            keys = [(*keys[code // len(values)], values[code % len(values)]) for code in used.tolist()]
+        known = np.fromiter((self._number(key) for key in keys), np.int64, len(keys))
+        return known[codes]
+
+    def _number(self, key: tuple[object, ...]) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+        return number
+
+    def keep(self, groups: I64) -> None:
+        """Forget all groups but these, which are numbered anew in this order."""
+        self.keys = [self.keys[group] for group in groups.tolist()]
+        self._numbers = {key: number for number, key in enumerate(self.keys)}
+
+
+_NAN = float("nan")
+
+
+def _encoded(column: pa.Array) -> tuple[I64, list[object]]:
+    """Codes and the values they stand for; a null is a value like any other, and all NaN are one."""
+    encoded = column.dictionary_encode(null_encoding="encode")
+    values = encoded.dictionary.to_pylist()
+    if pa.types.is_floating(column.type):
+        values = [_NAN if value is not None and value != value else value for value in values]
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), values

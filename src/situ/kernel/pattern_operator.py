@@ -1,0 +1,369 @@
+"""A pattern rule at work: batches in, complex events out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from situ.core.types import to_arrow
+from situ.graph.expressions import Attribute, Expression, WholeEvent, walk
+from situ.graph.query import Case
+from situ.graph.typing import scope_of
+from situ.kernel.arrays import I64, U64, Events
+from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays
+from situ.kernel.columns import evaluate
+from situ.kernel.conditions import Term
+from situ.kernel.matcher import Matcher, Matches, concat_matches
+from situ.kernel.operator import (
+    Context,
+    Produced,
+    complex_events,
+    joined_extents,
+    joined_origins,
+    no_events,
+)
+from situ.kernel.order import GroupIndex, counting_order, dense_ranks, is_sorted, number_positions
+from situ.kernel.policies import Policies
+from situ.kernel.program import Program, pattern_to_program
+from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
+
+#: Forget idle groups when there are this many, and they are most of all groups.
+MANY_GROUPS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """New events that some test accepts, of all input types one after another."""
+
+    store: Store
+    accepted: U64
+    order: I64
+
+
+class CaseRun:
+    """One case of a pattern rule with its state."""
+
+    def __init__(self, context: Context, case: Case, chosen: Callable[[tuple[object, ...], int], bool] | None) -> None:
+        self.context, self.case, self.chosen = context, case, chosen
+        rule = context.operator.rule
+        scope = scope_of(rule, case, context.schemas, context.functions)
+        self.program: Program = pattern_to_program(context.operator, case, context.schemas, scope)
+        self.matcher = Matcher.empty(self.program)
+        self.policies = Policies.of(self.program, rule.after_match)
+        self.groups = GroupIndex()
+        self.stored = self._stored_columns()
+        self.retained = empty_store(context, self.stored)
+
+    # --- what is read
+
+    def _stored_columns(self) -> dict[str, tuple[str, ...]]:
+        """Per input type, the attributes that are needed after the tests: by terms, assignments, host conditions."""
+        conditions, types = self.program.conditions, self.program.scope.event_types
+        needed: dict[str, set[str]] = {name: set() for name in self.context.inputs}
+
+        def read(expression: Expression, type_of_alias: Mapping[str, str]) -> None:
+            for node in walk(expression):
+                if isinstance(node, Attribute) and node.alias is not None:
+                    needed[type_of_alias[node.alias]].add(node.name)
+                elif isinstance(node, WholeEvent):
+                    needed[type_of_alias[node.alias]].update(self.context.schemas[type_of_alias[node.alias]].names)
+
+        for assignment in self.case.assign:
+            read(assignment.expression, types)
+        for term in (*conditions.whole_terms, *conditions.real_terms):
+            read(term.expression, {"this": term.event_type})
+        for host in conditions.host:
+            read(host.expression, {**types, host.alias: host.event_type})
+        return {name: tuple(sorted(columns)) for name, columns in needed.items()}
+
+    def columns_read(self) -> dict[str, frozenset[str]]:
+        read = {name: set(columns) for name, columns in self.stored.items()}
+        for test in self.program.conditions.tests:
+            for condition in test.conditions:
+                for node in walk(condition):
+                    if isinstance(node, Attribute):
+                        read[test.event_type].add(node.name)
+                    elif isinstance(node, WholeEvent):
+                        read[test.event_type].update(self.context.schemas[test.event_type].names)
+        always = {*self.context.operator.rule.group_by, *self.context.carried}
+        return {name: frozenset(columns | always) for name, columns in read.items()}
+
+    # --- a step
+
+    def process(self, inputs: Mapping[str, Batch], before: int) -> tuple[Produced, Produced]:
+        """Complex events, and partial matches that timed out."""
+        new = self._candidates(inputs)
+        store = concat_stores(self.retained, new.store)
+        events = self._events(store, new)
+        self.matcher.add_groups(len(self.groups))
+        host = self._host(store) if self.program.conditions.host else None
+        found = [self.matcher.run(events, host)] if len(new.order) else []
+        found.append(self.matcher.pass_time(before, events))
+        matches = self._settle(concat_matches(found), before, store)
+        self._retain(store)
+        low = min(before, self.policies.low_watermark)
+        timed_out = matches.timed_out != 0
+        if not timed_out.any():
+            return Produced(self._complex(matches, store), no_events(self.context), low)
+        stayed = matches.take(np.flatnonzero(~timed_out))
+        gone = matches.take(np.flatnonzero(timed_out))
+        return Produced(self._complex(stayed, store), self._complex(gone, store), low)
+
+    def _settle(self, found: Matches, before: int, store: Store) -> Matches:
+        if not self.policies.needed:
+            return found
+        oldest = self.matcher.oldest_start()
+        return self.policies.settle(found, before, store.time, store.position, store.consumed, oldest)
+
+    # --- candidates
+
+    def _candidates(self, inputs: Mapping[str, Batch]) -> Candidates:
+        parts: list[tuple[str, Batch]] = []
+        accepted: list[U64] = []
+        for name in self.context.inputs:
+            if name in inputs and len(inputs[name]):
+                batch, bits = self._accepted(name, inputs[name])
+                if len(batch):
+                    parts.append((name, batch))
+                    accepted.append(bits)
+        if not parts:
+            return Candidates(empty_store(self.context, self.stored), np.zeros(0, np.uint64), np.zeros(0, np.int64))
+        bits = np.concatenate(accepted) if len(accepted) > 1 else accepted[0]
+        store = self._store(parts)
+        order = order_parts(self.context, parts, store.type_rank, store.group, len(self.groups), store.time)
+        number_positions(order, store.group, store.position, self.matcher.groups.positions)
+        if self.program.automaton.counts_positions:
+            order = order[bits[order] != 0]
+        return Candidates(store, bits, order)
+
+    def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
+        """The rows that some test accepts (all rows, where positions count), and which tests do, as bits."""
+        bits: U64 | None = None
+        everywhere = np.uint64(0)
+        for number, test in enumerate(self.program.conditions.tests):
+            if test.event_type != name:
+                continue
+            mask = batch.mask(test.conditions, self.context.functions)
+            if mask is None:
+                everywhere |= np.uint64(1 << number)
+            elif bits is None:
+                bits = mask.astype(np.uint64) << np.uint64(number)
+            else:
+                bits |= mask.astype(np.uint64) << np.uint64(number)
+        if bits is None:
+            return batch, np.full(len(batch), everywhere)
+        if everywhere or self.program.automaton.counts_positions:
+            return batch, bits | everywhere
+        rows = np.flatnonzero(bits)
+        return batch.take(rows), bits[rows]
+
+    def _store(self, parts: list[tuple[str, Batch]]) -> Store:
+        """The columns that are needed later, of all types one after another."""
+        lengths = [len(batch) for _, batch in parts]
+        total = sum(lengths)
+        group_by = self.context.operator.rule.group_by
+        columns = gather(self.context, self.stored, parts)
+        group = self.groups.numbers([columns[f"group.{key}"] for key in group_by], total)
+        self.matcher.add_groups(len(self.groups))
+        ranks = [self.context.inputs[name].rank for name, _ in parts]
+        return Store(
+            np.repeat(np.array(ranks, np.int64), lengths),
+            np.concatenate([batch.times for _, batch in parts]) if len(parts) > 1 else parts[0][1].times,
+            group,
+            np.zeros(total, np.int64),
+            np.zeros(total, np.uint8),
+            columns,
+        )
+
+    # --- the kernel's view
+
+    def _events(self, store: Store, new: Candidates) -> Events:
+        kept = len(store) - len(new.store)
+        conditions = self.program.conditions
+        whole = np.zeros((len(store), len(conditions.whole_terms)), np.int64)
+        whole_null = np.zeros(whole.shape, np.uint8)
+        real = np.zeros((len(store), len(conditions.real_terms)), np.float64)
+        real_null = np.zeros(real.shape, np.uint8)
+        ranked: dict[str, list[tuple[int, pa.Array]]] = {}
+        for number, term in enumerate(conditions.whole_terms):
+            values = self._term(term, store)
+            if term.ranked is not None:
+                ranked.setdefault(str(to_arrow(term.ranked)), []).append((number, values))
+            else:
+                _fill(values.cast(pa.int64()), whole, whole_null, number)
+        for terms in ranked.values():
+            for (number, _), ranks in zip(terms, _joint_ranks([values for _, values in terms]), strict=True):
+                _fill(ranks, whole, whole_null, number)
+        for number, term in enumerate(conditions.real_terms):
+            _fill(self._term(term, store), real, real_null, number)
+        accepted = np.concatenate([np.zeros(kept, np.uint64), new.accepted]) if kept else new.accepted
+        return Events(
+            order=new.order + kept if kept else new.order,
+            group=store.group,
+            time=store.time,
+            position=store.position,
+            accepted=accepted,
+            whole=whole,
+            whole_null=whole_null,
+            real=real,
+            real_null=real_null,
+            chosen=self._chosen(store, new.order + kept),
+        )
+
+    def _chosen(self, store: Store, order: I64) -> np.ndarray:
+        """All selections are processed, unless only some are asked for: then the kernel asks by number."""
+        return np.ones(len(store), np.uint8)
+
+    def _term(self, term: Term, store: Store) -> pa.Array:
+        rows = StoreRows(store, term.event_type, self.context.schemas[term.event_type].names)
+        return evaluate(term.expression, rows, functions=self.context.functions)
+
+    def _host(self, store: Store) -> Callable[[int, int, int], int]:
+        """Evaluates a host condition on one path, by the same code that evaluates assignments."""
+        variables = self.program.variables
+
+        def holds(number: int, event: int, node: int) -> int:
+            condition = self.program.conditions.host[number]
+            names = (*variables, "this")
+            events, path = [event], [names.index(condition.alias)]
+            nodes, state_variable = self.matcher.nodes, self.program.code.state_variable
+            while node >= 0:
+                events.append(int(nodes.event[node]))
+                path.append(int(state_variable[nodes.state[node]]))
+                node = int(nodes.parent[node])
+            mine = path[0]
+            match = _one_match(events[::-1], path[::-1])
+            types = {**self.program.scope.event_types, condition.alias: condition.event_type}
+            rows = HostRows(match, store, names, types, lambda name: self.context.schemas[name].names, mine)
+            value = evaluate(condition.expression, rows, functions=self.context.functions)[0].as_py()
+            return 2 if value is None else int(value)
+
+        return holds
+
+    # --- what comes out
+
+    def _complex(self, matches: Matches, store: Store) -> Batch:
+        if len(matches) == 0:
+            return no_events(self.context)
+        matches = matches.take(self._by_time(matches, store))
+        scope = self.program.scope
+        rows = MatchRows(
+            matches, store, self.program.variables, scope.event_types, lambda name: self.context.schemas[name].names
+        )
+        columns = {
+            assignment.name: evaluate(assignment.expression, rows, functions=self.context.functions)
+            for assignment in self.case.assign
+        }
+        if self.context.located:
+            columns |= joined_extents(store.columns, matches.path_event, matches.offsets)
+        if self.context.provenance:
+            columns["_selection"] = pa.array(matches.selection)
+            columns[ORIGINS] = joined_origins(store.columns[ORIGINS], matches.path_event, matches.offsets)
+        return complex_events(self.context, matches.time, columns)
+
+    def _by_time(self, matches: Matches, store: Store) -> I64:
+        times = store.time[matches.completing]
+        if is_sorted(store.time) and np.array_equal(times, matches.time):
+            return counting_order(matches.completing, len(store))  # linear, where events are in order already
+        return np.argsort(matches.time, kind="stable")
+
+    # --- what is kept
+
+    def _retain(self, store: Store) -> None:
+        """Keep the events that partial and waiting matches hold, and forget groups that hold nothing."""
+        waiting = self.policies.waiting
+        kept = self.matcher.retain()
+        if len(waiting.matches):
+            kept = np.union1d(kept, waiting.matches.path_event)
+            events = np.searchsorted(kept, waiting.matches.path_event)
+            completing = np.searchsorted(kept, waiting.matches.completing)
+            waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
+        self.matcher.renumber_events(kept)
+        self.retained = store.take(kept)
+        if len(self.groups) > MANY_GROUPS and not self.context.provenance:
+            self._forget_groups()
+
+    def _forget_groups(self) -> None:
+        alive = np.unique(self.retained.group)
+        if 2 * len(alive) > len(self.groups):
+            return
+        self.groups.keep(alive)
+        self.matcher.keep_groups(alive)
+        self.retained.group = np.searchsorted(alive, self.retained.group)
+        waiting = self.policies.waiting
+        waiting.matches = replace(waiting.matches, group=np.searchsorted(alive, waiting.matches.group))
+        if len(self.policies.skip_past):
+            self.policies.skip_past = self.policies.skip_past[alive[alive < len(self.policies.skip_past)]]
+
+
+class HostRows(MatchRows):
+    """One path for a host condition. The event under test is the last one, and no aggregate sees it."""
+
+    def __init__(self, matches, store, variables, types, attributes, mine):  # type: ignore[no-untyped-def]
+        super().__init__(matches, store, variables, types, attributes)
+        self._single[variables[mine]] = matches.path_event[-1:]
+
+    def repeated(self, alias: str):  # type: ignore[no-untyped-def]
+        matches = self._matches
+        shorter = replace(
+            matches,
+            offsets=matches.offsets - np.array([0, 1]),
+            path_event=matches.path_event[:-1],
+            path_variable=matches.path_variable[:-1],
+        )
+        return MatchRows(shorter, self._store, self._variables, self._types, self._attributes).repeated(alias)
+
+
+def _one_match(events: list[int], variables: list[int]) -> Matches:
+    one = np.zeros(1, np.int64)
+    offsets = np.array([0, len(events)])
+    return Matches(one, one, one, one, one, np.zeros(1, np.uint8), offsets, np.array(events), np.array(variables))
+
+
+def _fill(values: pa.Array, cells: np.ndarray, nulls: np.ndarray, column: int) -> None:
+    if values.null_count:
+        nulls[:, column] = values.is_null().to_numpy(zero_copy_only=False)
+        values = values.fill_null(0)
+    cells[:, column] = values.to_numpy(zero_copy_only=False)
+
+
+def _joint_ranks(columns: list[pa.Array]) -> list[pa.Array]:
+    """Ranks of values over several columns together: they compare as the values do."""
+    ranks = dense_ranks(concat_arrays(columns))
+    ranks = pa.array(ranks, mask=ranks == 0)
+    bounds = np.cumsum([0, *(len(column) for column in columns)])
+    return [ranks.slice(begin, end - begin) for begin, end in zip(bounds, bounds[1:], strict=False)]
+
+
+class PatternOperator:
+    """A pattern rule: its cases side by side."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.cases = [CaseRun(context, case, None) for case in context.operator.rule.cases]
+
+    def columns_read(self) -> dict[str, frozenset[str]]:
+        read: dict[str, frozenset[str]] = {name: frozenset() for name in self.context.inputs}
+        for case in self.cases:
+            for name, columns in case.columns_read().items():
+                read[name] |= columns
+        return read
+
+    def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
+        produced = [case.process(inputs, before) for case in self.cases]
+        return Produced(
+            _merged([p.events for p in produced]),
+            _merged([p.timed_out for p in produced]),
+            min(p.low_watermark for p in produced),
+        )
+
+
+def _merged(batches: list[Batch]) -> Batch:
+    """Several batches in order of time."""
+    if len(batches) == 1:
+        return batches[0]
+    joined = concat(batches)
+    return joined.take(np.argsort(joined.times, kind="stable"))

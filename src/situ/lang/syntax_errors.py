@@ -1,0 +1,147 @@
+"""What the parser knows about a mistake, in a reader's words."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lark import Lark
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternStr
+
+from situ.core.errors import Place, QuerySyntaxError, SituError
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """One way to say a set of terminals. It applies where all of `core` is expected, and then covers `more` as well."""
+
+    words: str
+    core: frozenset[str]
+    more: frozenset[str] = frozenset()
+
+
+def _phrase(words: str, core: str, more: str = "") -> Phrase:
+    return Phrase(words, frozenset(core.split()), frozenset(more.split()))
+
+
+#: In this order: a later phrase speaks of what the earlier ones left.
+PHRASES = (
+    _phrase("a condition", "NAME INT STRING NOT LPAR", "QUOTED FLOAT DECIMAL DURATION TRUE FALSE NULL MINUS"),
+    _phrase("a value", "NAME INT STRING LPAR", "QUOTED FLOAT DECIMAL DURATION TRUE FALSE NULL MINUS"),
+    _phrase("a literal", "INT STRING", "FLOAT DECIMAL DURATION TRUE FALSE NULL MINUS"),
+    _phrase("an operator", "PLUS MINUS STAR SLASH", "PERCENT EQUAL COMPARISON AND OR NOT IN IS BETWEEN"),
+    _phrase("a loop (+ * ? {n,m})", "PLUS STAR QUESTION LBRACE"),
+    _phrase("a pattern", "FIRST LAST NAME", "QUOTED OUTER LPAR EACH IMMEDIATELY NOT"),
+    _phrase("another statement (stream, define, subscribe)", "STREAM DEFINE SUBSCRIBE", "SUBSCRIPTION $END"),
+    _phrase(
+        "a closing clause (such as group by)",
+        "GROUP AFTER REPORT WHERE",
+        "POST AROUND LIFETIME UPDATE DELIVER QUALITY DEMAND",
+    ),
+)
+
+WORDS = {
+    "NAME": "a name",
+    "QUOTED": "a name",
+    "STRING": "a 'text'",
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "DURATION": "a duration (such as 5 min)",
+    "DISTANCE": "a distance (such as 500 m)",
+    "BYTES": "a size (such as 10 KB)",
+    "TIME_UNIT": "a unit (s, ms, us, ns)",
+    "COMPARISON": "a comparison",
+    "_EVENTS": "'events'",
+    "PRE": "'< pre >'",
+    "POST": "'< post >'",
+    "$END": "the end",
+}
+
+#: What people write who come from other languages.
+HABITS = (
+    ("==", "Equality is written =."),
+    ('"', "A text stands in single quotes: 'text'."),
+    ("'", "A text ends with a quote; a quote inside it is written twice: 'it''s'."),
+    ("`", "A name in backquotes ends with a backquote."),
+    ("&&", "Write and."),
+    ("||", "Write or; texts are joined by concat(a, b)."),
+    ("!", "Write not, or != for unequal."),
+    ("//", "A comment starts with --."),
+    ("#", "A comment starts with --."),
+    (";", "Statements need no separator."),
+)
+
+SHOWN_WIDTH = 100
+
+
+def syntax_error(error: UnexpectedInput, parser: Lark, text: str, file: str) -> QuerySyntaxError:
+    """The error to show for what the parser stumbled over."""
+    at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    position = len(text.rstrip()) if at_end else min(error.pos_in_stream or 0, len(text))
+    expected = _expected(error)
+    found = "the text ends here" if at_end else f"'{_word_at(text, position)}' is unexpected here"
+    lines = text[:position].split("\n")
+    place = Place(file, len(lines), len(lines[-1]) + 1)
+    cause = f"{found}; expected {_either(_phrases(expected, parser))}"
+    hint = _hint(text, position, [_words(terminal, parser) for terminal in expected])
+    return point_at(QuerySyntaxError(cause, place=place, remedy=hint), text)
+
+
+def point_at(error: SituError, text: str) -> QuerySyntaxError:
+    """The error with its line (or the part of it that fits) and a caret under its column before the remedy."""
+    assert isinstance(error.place, Place)
+    column = error.place.column - 1
+    line = text.split("\n")[error.place.line - 1].expandtabs(1).rstrip()
+    start = max(0, min(column - SHOWN_WIDTH // 2, len(line) - SHOWN_WIDTH))
+    shown = [line[start : start + SHOWN_WIDTH], " " * (column - start) + "^", error.remedy]
+    return QuerySyntaxError(error.cause, place=error.place, remedy="\n  ".join(filter(None, shown)))
+
+
+def _expected(error: UnexpectedInput) -> frozenset[str]:
+    """The terminals that could go on; exact, where the parser's tables only know a superset."""
+    at_error: Any = getattr(error, "interactive_parser", None)  # lark leaves it untyped
+    return frozenset(at_error.accepts()) if at_error is not None else frozenset()
+
+
+def _words(terminal: str, parser: Lark) -> str:
+    if terminal in WORDS:
+        return WORDS[terminal]
+    pattern = parser.get_terminal(terminal).pattern
+    return f"'{pattern.value if isinstance(pattern, PatternStr) else terminal.lower()}'"
+
+
+def _phrases(expected: frozenset[str], parser: Lark) -> list[str]:
+    phrases = []
+    for phrase in PHRASES:
+        if phrase.core <= expected:
+            phrases.append(phrase.words)
+            expected = expected - phrase.core - phrase.more
+    # Terminals of one meaning (NAME, QUOTED) share their words; what is quoted comes first.
+    return sorted({_words(terminal, parser) for terminal in expected}) + phrases
+
+
+def _either(phrases: list[str]) -> str:
+    return ", ".join(phrases[:-1]) + " or " + phrases[-1] if len(phrases) > 1 else "".join(phrases) or "something else"
+
+
+def _word_at(text: str, position: int) -> str:
+    word = re.compile(r"\w+|\S").match(text, position)
+    return word.group()[:30] if word else text[position : position + 1]
+
+
+def _hint(text: str, position: int, expected: Iterable[str]) -> str:
+    """What to do about it, where that can be guessed."""
+    for habit, hint in HABITS:
+        if text.startswith(habit, position) or (habit == "==" and text.startswith(habit, position - 1)):
+            return hint
+    keywords = [words.strip("'") for words in expected if words.startswith("'")]
+    close = difflib.get_close_matches(_word_at(text, position).lower(), keywords, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    if "a name" in expected and re.compile(r"[^\W\d]").match(text, position):
+        return "A keyword can be a name if it stands in backquotes: `first`."
+    return ""

@@ -1,0 +1,252 @@
+"""The embedded engine: one process, Arrow in, complex events out."""
+
+from __future__ import annotations
+
+import time as wall_clock
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from situ.core.errors import InputError, QueryError, did_you_mean
+from situ.core.functions import Functions
+from situ.core.functions import default as default_functions
+from situ.core.types import to_arrow
+from situ.graph.operators import OperatorGraph
+from situ.graph.query import Query, Stream
+from situ.io.conform import REJECTED, conform
+from situ.io.source import Source
+from situ.kernel.arrays import NO_DEADLINE
+from situ.kernel.batch import Batch, as_timestamps
+from situ.kernel.operator import Context, RunningOperator, contexts_of
+from situ.lang.parse import parse
+from situ.lang.resolve import has_unbounded_state, resolve
+from situ.runtime.embedded.compile import compile_operator
+from situ.runtime.embedded.inbox import Inbox, latest
+from situ.runtime.embedded.pieces import StreamReader, read_in_order
+
+#: No event will come any more.
+END = NO_DEADLINE
+_BEGINNING = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What one step gave, as tables: complex events by subscription, and what did not become one.
+
+    No complex event with a time before `low_watermark` (microseconds) will follow.
+    """
+
+    complex_events: dict[str, pa.Table]
+    timed_out: dict[str, pa.Table]
+    late: dict[str, pa.Table]
+    rejected: dict[str, pa.Table]
+    events: int
+    low_watermark: int
+
+
+@dataclass(slots=True)
+class _StreamState:
+    """How far an unbounded stream has come. `latest` is its largest event time so far."""
+
+    stream: Stream
+    reader: StreamReader
+    latest: int = _BEGINNING
+    seen_at: float = 0.0
+
+    @property
+    def watermark(self) -> int:
+        """No event before it can come without being late."""
+        return _BEGINNING if self.latest == _BEGINNING else self.latest - self.stream.watermark_us
+
+
+@dataclass(slots=True)
+class _Node:
+    """An operator in the graph, with what it has not read yet."""
+
+    context: Context
+    operator: RunningOperator
+    inboxes: dict[str, Inbox]
+    low_watermark: int = _BEGINNING
+
+
+@dataclass
+class Engine:
+    """Runs a query.
+
+    >>> engine = Engine('''
+    ...     stream Reading(sensor int, value double, ts int) time ts in s
+    ...     subscribe Rise
+    ...       detect   Reading as a then Reading(value > a.value + 5) as b within 10 s
+    ...       assign   sensor = a.sensor, by = b.value - a.value
+    ...       group by sensor
+    ... ''')
+    >>> out = engine.feed(pa.table({"sensor": [1, 1, 1], "value": [2.0, 3.0, 9.0], "ts": [0, 4, 8]}))
+    >>> engine.close().complex_events["Rise"].select(["sensor", "by"]).to_pylist()
+    [{'sensor': 1, 'by': 7.0}, {'sensor': 1, 'by': 6.0}]
+    """
+
+    query: str | Query | OperatorGraph
+    functions: Functions = default_functions
+    provenance: bool = False
+    show_definitions: bool = False
+    clock: Callable[[], float] = wall_clock.monotonic
+    graph: OperatorGraph = field(init=False)
+
+    def __post_init__(self) -> None:
+        query = parse(self.query) if isinstance(self.query, str) else self.query
+        self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
+        contexts = contexts_of(self.graph, self.functions, self.provenance)
+        self._nodes = {name: self._node(context) for name, context in contexts.items()}
+        self._streams = {s.name: _StreamState(s, self._reader(s)) for s in self.graph.streams}
+        self._passed = _BEGINNING
+        self._closed = False
+        self._pending = {s.name: Inbox() for s in self.graph.streams}
+
+    def _node(self, context: Context) -> _Node:
+        operator = compile_operator(context)
+        return _Node(context, operator, {name: Inbox() for name in context.inputs})
+
+    def _reader(self, stream: Stream) -> StreamReader:
+        read: frozenset[str] = frozenset()
+        for node in self._nodes.values():
+            read |= node.operator.columns_read().get(stream.name, frozenset())
+        return StreamReader(stream, read, self.provenance)
+
+    # --- unbounded input
+
+    def feed(self, rows: pa.Table | pa.RecordBatch, stream: str | None = None) -> Output:
+        """Read some rows of a stream, in the order in which they came (the stream's name may be left out if there is
+        one only). Complex events come out as soon as the watermark makes them certain."""
+        self._refuse_unbounded()
+        state = self._stream(stream)
+        conformed = conform(rows, state.stream, place=f"rows of {state.stream.name}")
+        state.seen_at = self.clock()
+        before = latest(conformed.times, state.latest)
+        limit = np.where(before == _BEGINNING, _BEGINNING, before - state.stream.watermark_us)
+        late = (conformed.times < limit) | (conformed.times < self._passed)
+        if len(conformed.times):
+            state.latest = max(state.latest, int(conformed.times[~late].max(initial=_BEGINNING)))
+        lateness = np.maximum(limit, self._passed) - conformed.times
+        batch = state.reader.batch(conformed)
+        self._pending[state.stream.name].add(batch.take(~late) if late.any() else batch)
+        return self._advance(
+            self._watermark(),
+            late={state.stream.name: _late_table(conformed.events, late, lateness)} if late.any() else {},
+            rejected={state.stream.name: conformed.rejected} if conformed.rejected.num_rows else {},
+            events=len(conformed.times),
+        )
+
+    def close(self) -> Output:
+        """The end of all streams: what windows still held comes out."""
+        if self._closed:
+            raise InputError("the engine is closed already", remedy="Make a new Engine for more events.")
+        return self._finish()
+
+    def _finish(self, rejected: dict[str, pa.Table] | None = None, events: int = 0) -> Output:
+        self._closed = True
+        return self._advance(END, rejected=rejected, events=events)
+
+    def _watermark(self) -> int:
+        """How far time has passed: the slowest stream decides, but for those that have been silent too long."""
+        now = self.clock()
+
+        def is_idle(state: _StreamState) -> bool:
+            after = state.stream.idle_after_us
+            return after is not None and (now - state.seen_at) * 1e6 >= after
+
+        active = [state.watermark for state in self._streams.values() if not is_idle(state)]
+        return max(self._passed, min(active, default=self._passed))
+
+    def _stream(self, name: str | None) -> _StreamState:
+        if self._closed:
+            raise InputError("the engine is closed", remedy="Make a new Engine for more events.")
+        if name is None and len(self._streams) == 1:
+            return next(iter(self._streams.values()))
+        if name not in self._streams:
+            known = did_you_mean(name or "", self._streams)
+            raise InputError(f"no stream {name!r} in the query" if name else "which stream?", remedy=known)
+        return self._streams[name]
+
+    def _refuse_unbounded(self) -> None:
+        for node in self._nodes.values():
+            if has_unbounded_state(node.context.operator):
+                raise QueryError(
+                    f"{node.context.operator.name} has no window, so on an unbounded stream its state would grow for ever",
+                    remedy="Add `within T` to its detect, or run it on files or tables: Engine.run.",
+                )
+
+    # --- bounded input
+
+    def run(self, sources: Mapping[str, Source | pa.Table]) -> Iterator[Output]:
+        """Read bounded sources whole: sorted, never late, and their end closes all windows."""
+        for name in sources:
+            self._stream(name)
+        missing = [name for name in self._streams if name not in sources]
+        if missing:
+            raise InputError(f"no source for stream {missing[0]}", remedy=f"Sources are needed for: {', '.join(missing)}.")
+        readers = {name: state.reader for name, state in self._streams.items()}
+        for piece, following in read_in_order(sources, readers):
+            self._pending[piece.stream].add(piece.batch)
+            rejected = {piece.stream: piece.rejected} if piece.rejected.num_rows else {}
+            if following < END:
+                yield self._advance(following, rejected=rejected, events=len(piece.batch))
+            else:
+                yield self._finish(rejected=rejected, events=len(piece.batch))
+        if not self._closed:
+            yield self._finish()
+
+    # --- a step
+
+    def _advance(
+        self,
+        passed: int,
+        late: dict[str, pa.Table] | None = None,
+        rejected: dict[str, pa.Table] | None = None,
+        events: int = 0,
+    ) -> Output:
+        """Time has passed up to `passed`: let every operator read what came before it, inputs first."""
+        complex_: dict[str, pa.Table] = {}
+        timed_out: dict[str, pa.Table] = {}
+        low = passed
+        self._passed = passed
+        ready = {name: inbox.before(passed) for name, inbox in self._pending.items()}
+        for name, node in self._nodes.items():
+            limit = passed
+            for input_, inbox in node.inboxes.items():
+                if input_ in self._nodes:
+                    limit = min(limit, self._nodes[input_].low_watermark)
+                elif (batch := ready[input_]) is not None:
+                    inbox.add(batch)
+            inputs = {t: batch for t, inbox in node.inboxes.items() if (batch := inbox.before(limit)) is not None}
+            produced = node.operator.process(inputs, limit)
+            node.low_watermark = produced.low_watermark
+            for reader in self._nodes.values():
+                if name in reader.inboxes:
+                    reader.inboxes[name].add(produced.events)
+            operator = node.context.operator
+            if operator.subscription is not None or self.show_definitions:
+                complex_[name] = _table(node.context, produced.events)
+                low = min(low, produced.low_watermark)
+            if operator.rule.timed_out:
+                timed_out[name] = _table(node.context, produced.timed_out)
+        return Output(complex_, timed_out, late or {}, rejected or {}, events, low)
+
+    def program(self, name: str) -> object:
+        """What the kernel runs for a definition or subscription; prints itself."""
+        return self._nodes[name].operator
+
+
+def _table(context: Context, batch: Batch) -> pa.Table:
+    columns = {name: batch.columns[name] for name, _ in context.operator.schema.attributes}
+    extra = {name: column for name, column in batch.columns.items() if name.startswith("_")}
+    return pa.table(columns | {"_time": as_timestamps(batch.times)} | extra)
+
+
+def _late_table(events: pa.Table, late: np.ndarray, lateness: np.ndarray) -> pa.Table:
+    rows = events.filter(pa.array(late))
+    return rows.append_column("_lateness", pa.array(lateness[late], pa.duration("us")))
+
+
+__all__ = ["END", "REJECTED", "Engine", "Output", "to_arrow"]

@@ -1,0 +1,151 @@
+"""Bounded sources -> pieces in order of time.
+
+A source is read chunk by chunk where Parquet's statistics show that its chunks follow one another in time; chunks
+that overlap are read together. So a sorted directory of any size streams through, and any other is still right.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from situ.graph.query import Stream
+from situ.io.conform import Conformed, conform
+from situ.io.source import Chunk, Source
+from situ.kernel.arrays import NO_DEADLINE
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat
+from situ.kernel.operator import ORIGIN, ORIGIN_LIST
+
+_BEGINNING = np.iinfo(np.int64).min
+#: Chunks that are read while the one before is at work.
+_AHEAD = 2
+
+
+class StreamReader:
+    """Turns a stream's rows into batches with the columns that operators read."""
+
+    def __init__(self, stream: Stream, columns: frozenset[str], provenance: bool) -> None:
+        self.stream = stream
+        declared = [attribute.name for attribute in stream.attributes]
+        self.needed = [name for name in declared if name in columns or (name in (stream.location or ()) and "_x_min" in columns)]
+        self.rows_read = 0
+
+    def batch(self, conformed: Conformed, load: Chunk | None = None) -> Batch:
+        """A batch of the rows; columns that `conformed` lacks are loaded from the chunk when they are read."""
+        columns = {name: _one_chunk(conformed.events.column(name)) for name in conformed.events.column_names}
+        first = self.rows_read
+        self.rows_read += len(conformed.times)
+
+        def read(names: list[str]) -> Mapping[str, pa.Array]:
+            attributes = [name for name in names if not name.startswith("_")]
+            loaded: dict[str, pa.Array] = {}
+            if attributes:
+                assert load is not None, attributes
+                table = load.read(attributes).events
+                loaded = {name: _one_chunk(table.column(name)) for name in attributes}
+            return loaded | {name: self._derived(name, columns, conformed.times, first) for name in names if name.startswith("_")}
+
+        return Batch(conformed.times, columns, read)
+
+    def _derived(self, name: str, columns: Mapping[str, pa.Array], times: np.ndarray, first: int) -> pa.Array:
+        if name in EXTENT:
+            location = self.stream.location
+            if location is None:
+                return pa.nulls(len(times), pa.float64())
+            return columns[location[0] if "_x" in name else location[1]].cast(pa.float64())
+        rows = pa.StructArray.from_arrays(
+            [
+                pa.array([self.stream.name]).take(pa.array(np.zeros(len(times), np.int64))),
+                as_timestamps(times),
+                pa.array(np.arange(first, first + len(times))),
+            ],
+            fields=list(ORIGIN),
+        )
+        return pa.ListArray.from_arrays(pa.array(np.arange(len(times) + 1, dtype=np.int32)), rows).cast(ORIGIN_LIST)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one stream; no other piece of the stream has rows among or before them."""
+
+    stream: str
+    batch: Batch
+    rejected: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Chunks that are read together, and the times between which they lie."""
+
+    stream: str
+    chunks: tuple[Chunk, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class _TableChunk:
+    """A table in memory as a chunk."""
+
+    table: pa.Table
+    stream: Stream
+    time_range: tuple[int, int] | None = None
+
+    @property
+    def rows(self) -> int:
+        return int(self.table.num_rows)
+
+    def read(self, columns: Sequence[str]) -> Conformed:
+        return conform(self.table, self.stream, columns, place=f"rows of {self.stream.name}")
+
+
+def read_in_order(
+    sources: Mapping[str, Source | pa.Table], readers: Mapping[str, StreamReader]
+) -> Iterator[tuple[Piece, int]]:
+    """The pieces of all sources by their first time, each with the first time of what follows it."""
+    spans = sorted(
+        (span for name, source in sources.items() for span in _spans(source, readers[name].stream)),
+        key=lambda span: (span.first, span.stream),
+    )
+    with ThreadPoolExecutor(_AHEAD, thread_name_prefix="situ-read") as pool:
+        pending: deque[tuple[_Span, list[Future[Conformed]]]] = deque()
+        for number in range(len(spans) + _AHEAD):
+            if number < len(spans):
+                span = spans[number]
+                needed = readers[span.stream].needed
+                pending.append((span, [pool.submit(chunk.read, needed) for chunk in span.chunks]))
+            done = number - _AHEAD
+            if done >= 0:
+                span, futures = pending.popleft()
+                following = spans[done + 1].first if done + 1 < len(spans) else NO_DEADLINE
+                yield _piece(span, [future.result() for future in futures], readers[span.stream]), following
+
+
+def _spans(source: Source | pa.Table, stream: Stream) -> list[_Span]:
+    chunks: list[Chunk] = [_TableChunk(source, stream)] if isinstance(source, pa.Table) else list(source.chunks())
+    ranged = sorted(((*(chunk.time_range or (_BEGINNING, NO_DEADLINE)), n) for n, chunk in enumerate(chunks)))
+    spans: list[_Span] = []
+    for first, last, number in ranged:
+        if spans and first <= spans[-1].last:
+            before = spans[-1]
+            spans[-1] = _Span(stream.name, (*before.chunks, chunks[number]), before.first, max(last, before.last))
+        else:
+            spans.append(_Span(stream.name, (chunks[number],), first, last))
+    return spans
+
+
+def _piece(span: _Span, conformed: list[Conformed], reader: StreamReader) -> Piece:
+    batches = [reader.batch(rows, chunk) for rows, chunk in zip(conformed, span.chunks, strict=True)]
+    rejected = pa.concat_tables([rows.rejected for rows in conformed])
+    return Piece(span.stream, concat(batches), rejected)

@@ -1,0 +1,160 @@
+"""The words of a pattern (docs/language.md, "Words")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal as OneOf
+from typing import TypeAlias, assert_never
+
+from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step
+
+#: Where in the pattern something stands: the way down from its root. ("repetition", 2) is the third one.
+Path: TypeAlias = tuple[tuple[OneOf["part", "alternative", "repetition"], int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A slot; or the slots of an `and`, which take their events together."""
+
+    steps: tuple[Step, ...]
+    contiguity: Contiguity
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """A `not` between the blocks around it; `at_end` where it is the last part of the pattern."""
+
+    absence: Absence
+    at_end: bool
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A repetition of a loop with `until` begins with the next block."""
+
+    loop: Loop
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyEnd:
+    """A greedy loop ends here, after `repetitions` repetitions. `heads` are the slots that could begin one more."""
+
+    loop: Loop
+    repetitions: int
+    heads: tuple[tuple[Step, Contiguity], ...]
+
+
+Item: TypeAlias = Block | Not | Repetition | GreedyEnd
+Word: TypeAlias = tuple[Item, ...]
+
+
+def slots(word: Word) -> int:
+    return sum(len(item.steps) for item in word if isinstance(item, Block))
+
+
+def words(pattern: Pattern, room: int) -> Iterator[Word]:
+    """All words of at most `room` slots, without the empty word."""
+    return (word for word in _words(pattern, Contiguity.NEXT, (), room) if slots(word))
+
+
+def _words(pattern: Pattern, contiguity: Contiguity, path: Path, room: int) -> Iterator[Word]:
+    """The words of `pattern` in which the head of the pattern has the given contiguity."""
+    match pattern:
+        case Step():
+            if room >= 1:
+                yield (Block((pattern,), _read(pattern, contiguity), path),)
+        case And(steps):
+            if room >= len(steps):
+                yield (Block(steps, contiguity, path),)
+        case Or(alternatives):
+            for i, alternative in enumerate(alternatives):
+                yield from _words(alternative, contiguity, (*path, ("alternative", i)), room)
+        case Seq(parts):
+            yield from _words_of_parts(parts, 0, contiguity, path, room)
+        case Loop():
+            for repetitions in count(0 if can_be_empty(pattern) else pattern.low):
+                if repetitions > room or (pattern.high is not None and repetitions > pattern.high):
+                    break
+                yield from _words_of_repetitions(pattern, 0, repetitions, contiguity, path, room)
+        case _:
+            assert_never(pattern)
+
+
+def _read(step: Step, contiguity: Contiguity) -> Contiguity:
+    """`then first X` and `then last X` read every later X, like `then each`."""
+    return Contiguity.EACH if step.selector is not None and contiguity is Contiguity.NEXT else contiguity
+
+
+def _words_of_parts(
+    parts: tuple[Follow | Absence, ...], i: int, contiguity: Contiguity, path: Path, room: int
+) -> Iterator[Word]:
+    if i == len(parts):
+        yield ()
+        return
+    part, here = parts[i], (*path, ("part", i))
+    match part:
+        case Absence():
+            heads: Iterator[Word] = iter([(Not(part, i == len(parts) - 1, here),)])
+        case Follow(pattern, own):
+            heads = _words(pattern, contiguity if i == 0 else own, here, room)
+        case _:
+            assert_never(part)
+    for head in heads:
+        for tail in _words_of_parts(parts, i + 1, contiguity, path, room - slots(head)):
+            yield head + tail
+
+
+def _words_of_repetitions(
+    loop: Loop, done: int, wanted: int, contiguity: Contiguity, path: Path, room: int
+) -> Iterator[Word]:
+    own = contiguity if done == 0 else loop.inner
+    if done == wanted:
+        yield (GreedyEnd(loop, done, tuple(heads(loop.body, own))),) if loop.greedy else ()
+        return
+    begin: Word = (Repetition(loop, done == 0),) if loop.until is not None else ()
+    for body in _words(loop.body, own, (*path, ("repetition", done)), room):
+        if not slots(body):
+            continue  # a repetition is never empty
+        for rest in _words_of_repetitions(loop, done + 1, wanted, contiguity, path, room - slots(body)):
+            yield begin + body + rest
+
+
+def can_be_empty(pattern: Pattern) -> bool:
+    match pattern:
+        case Step() | And():
+            return False
+        case Loop(body, low):
+            return low == 0 or can_be_empty(body)
+        case Seq(parts):
+            return all(can_be_empty(part.pattern) for part in parts if isinstance(part, Follow))
+        case Or(alternatives):
+            return any(map(can_be_empty, alternatives))
+        case _:
+            assert_never(pattern)
+
+
+def heads(pattern: Pattern, contiguity: Contiguity) -> Iterator[tuple[Step, Contiguity]]:
+    """The slots that a word of the pattern can begin with."""
+    match pattern:
+        case Step():
+            yield pattern, _read(pattern, contiguity)
+        case And(steps):
+            yield from ((step, contiguity) for step in steps)
+        case Or(alternatives):
+            for alternative in alternatives:
+                yield from heads(alternative, contiguity)
+        case Loop(body):
+            yield from heads(body, contiguity)
+        case Seq(parts):
+            follows = [part for part in parts if isinstance(part, Follow)]
+            for i, part in enumerate(follows):
+                yield from heads(part.pattern, contiguity if i == 0 else part.contiguity)
+                if not can_be_empty(part.pattern):
+                    break
+        case _:
+            assert_never(pattern)
