@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+
 from situ.core.types import TYPE_NAMES, Decimal, Type
 from situ.graph.expressions import (
     Aggregate,
@@ -56,9 +57,26 @@ from situ.graph.query import (
 
 #: Plain names, every kind of keyword, and names that need backquotes.
 NAMES = (
-    "a b Vehicle speed straße _x x x1 count first last time order key group null not true distinct each outer previous "
-    "immediately then and or in between is detect assign within post pre where square m s d e5 events next timestamp"
-).split() + ["lane no", "1st", "tick`ed", "a.b", "--", "new\nline", "FIRST", "Group", "'"]
+    *("a", "b", "Vehicle", "speed", "straße", "_x", "x", "x1", "m", "s", "d", "e5"),
+    *("count", "first", "last", "FIRST", "time", "order", "key", "group", "Group", "timestamp", "events", "square"),
+    *(
+        "null",
+        "not",
+        "true",
+        "distinct",
+        "and",
+        "or",
+        "in",
+        "is",
+        "between",
+        "each",
+        "outer",
+        "previous",
+        "immediately",
+    ),
+    *("then", "detect", "assign", "within", "pre", "post", "where", "next"),
+    *("lane no", "1st", "tick`ed", "a.b", "--", "new\nline", "'"),
+)
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 MICROS = st.integers(0, 2**62)

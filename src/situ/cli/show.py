@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +21,7 @@ def show_summary(summary: Summary) -> None:
     console = Console()
     for name, count in summary.complex_events.items():
         if summary.out is None and name in summary.first:
-            console.print(complex_event_table(name, count, summary.first[name]), "")
+            console.print(complex_event_table(name, count, summary.first[name]))
     for warning in summary.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(totals(summary)))
@@ -29,17 +30,17 @@ def show_summary(summary: Summary) -> None:
 def complex_event_table(name: str, count: int, first: pa.Table) -> Table:
     """A row for each complex event: its attributes, when and where it was."""
     shown = f", the first {first.num_rows:,}" if first.num_rows < count else ""
-    table = Table(title=f"{name}: {count:,}{shown}", title_justify="left", title_style="bold")
+    table = Table(title=f"{name}: {count:,}{shown}", title_justify="left", title_style="bold", box=box.SIMPLE)
     attributes = [column for column in first.column_names if column not in ("_time", *EXTENT)]
     has_extent = EXTENT[0] in first.column_names
     for column in attributes:
         table.add_column(Text(column), justify="right" if _is_number(first.schema.field(column).type) else "left")
-    table.add_column("when")
+    table.add_column("when", no_wrap=True)
     if has_extent:
-        table.add_column("where")
+        table.add_column("where", no_wrap=True)
     for row in first.to_pylist():
         cells = [cell(row[column]) for column in (*attributes, "_time")]
-        table.add_row(*map(Text, cells + ([extent(row)] if has_extent else [])))
+        table.add_row(*map(Text, cells + ([centre(row)] if has_extent else [])))
     return table
 
 
@@ -64,19 +65,16 @@ def cell(value: Any) -> str:
             return str(value)
 
 
-def extent(row: dict[str, Any]) -> str:
-    """The box of a complex event: a point, or from corner to corner.
+def centre(row: dict[str, Any]) -> str:
+    """The middle of a complex event's box; the box itself is in the files that `--out` writes.
 
-    >>> extent({"_x_min": 1.0, "_y_min": 2.0, "_x_max": 1.2, "_y_max": 2.1})
-    '(1, 2)'
-    >>> extent({"_x_min": 1.0, "_y_min": 2.0, "_x_max": 30.0, "_y_max": 2.0})
-    '(1, 2) to (30, 2)'
+    >>> centre({"_x_min": 1.0, "_y_min": 2.0, "_x_max": 30.0, "_y_max": 2.0})
+    '(15.5, 2.0)'
     """
     if any(row[name] is None for name in EXTENT):
         return ""
-    x_min, y_min, x_max, y_max = (f"{row[name]:.0f}" for name in EXTENT)
-    low, high = f"({x_min}, {y_min})", f"({x_max}, {y_max})"
-    return low if low == high else f"{low} to {high}"
+    x_min, y_min, x_max, y_max = (row[name] for name in EXTENT)
+    return f"({(x_min + x_max) / 2:.1f}, {(y_min + y_max) / 2:.1f})"
 
 
 def totals(summary: Summary) -> str:

@@ -26,7 +26,7 @@ from situ.kernel.arrays import (
     Runs,
     Stack,
 )
-from situ.kernel.machine import holds, jit
+from situ.kernel.machine import holds, inlined, jit
 
 DONE, RUNS_FULL, NODES_FULL, FIRED_FULL = range(4)
 THEN, EACH, IMMEDIATELY = range(3)
@@ -72,7 +72,7 @@ def match(begin: int, code: Code, events: Events, groups: Groups, runs: Runs, no
     return DONE, len(events.order)
 
 
-@jit
+@inlined
 def offer(event: int, first: int, code: Code, events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired,
           counters: I64, stack: Stack, host: int) -> int:  # fmt: skip
     """One event to the chain of partial matches that begins at `first`; the chain of those that remain."""
@@ -86,11 +86,11 @@ def offer(event: int, first: int, code: Code, events: Events, groups: Groups, ru
             expire(run, code, runs, nodes, fired, counters)
             keep = False
         elif (accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
-            node = runs.node[run]
-            next_position = events.position[nodes.event[node]] + 1
-            look(run, event, position == next_position, accepted, code, events, runs, nodes, stack, host)
-            advance(run, event, position, next_position, accepted, time, code, events, groups, runs, nodes, fired,
-                    counters, stack, host)  # fmt: skip
+            is_next = False
+            if code.state_impatient[state] != 0:
+                is_next = position == events.position[nodes.event[runs.node[run]]] + 1
+            look(run, event, is_next, accepted, code, events, runs, nodes, stack, host)
+            advance(run, event, is_next, accepted, time, code, events, groups, runs, nodes, fired, counters, stack, host)
             waits = code.state_accept[state] == 2 and (runs.seen[run] & code.state_final[state]) == NONE
             keep = runs.alive[run] != NONE or waits
         if keep:
@@ -105,25 +105,23 @@ def offer(event: int, first: int, code: Code, events: Events, groups: Groups, ru
     return remaining
 
 
-@jit
-def refuses(refusal: I32, event: int, node: int, accepted: np.uint64, code: Code, events: Events, nodes: Nodes,
-            stack: Stack, host: int) -> bool:  # fmt: skip
-    """Whether an event is one that ends the loop: by its test (-1: there is none) and its code."""
-    if refusal[0] < 0 or ((accepted >> np.uint64(refusal[0])) & ONE) == NONE:
-        return False
-    return holds(refusal[1], refusal[2], event, node, code, events, nodes, stack, host)
+@inlined
+def refuses(refusals: I32, number: int, event: int, node: int, accepted: np.uint64, code: Code, events: Events,
+            nodes: Nodes, stack: Stack, host: int) -> bool:  # fmt: skip
+    """Whether an event is one that ends the loop: by the test (-1: there is none) and the code of a refusal."""
+    result = False
+    if refusals[number, 0] >= 0 and ((accepted >> np.uint64(refusals[number, 0])) & ONE) != NONE:
+        result = holds(refusals[number, 1], refusals[number, 2], event, node, code, events, nodes, stack, host)
+    return result
 
 
-@jit
+@inlined
 def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, events: Events, runs: Runs,
          nodes: Nodes, stack: Stack, host: int) -> None:  # fmt: skip
     """Let the watches of a waiting partial match see an event, and close what they forbid."""
     state = runs.state[run]
-    begin, end = code.watch_offset[state], code.watch_offset[state + 1]
-    if begin == end:
-        return
     seen = runs.seen[run]
-    for at in range(begin, end):
+    for at in range(code.watch_offset[state], code.watch_offset[state + 1]):
         watch = code.watch_number[at]
         bit = ONE << np.uint64(watch)
         if (seen & bit) != NONE or (seen & code.watch_unless[watch]) != NONE:
@@ -132,10 +130,10 @@ def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, e
             continue
         if code.watch_immediately[watch] != 0 and not is_next:
             continue
-        if not holds(code.watch_code[watch, 0], code.watch_code[watch, 1], event, runs.node[run], code, events, nodes,
-                     stack, host):  # fmt: skip
+        begin, end = code.watch_code[watch, 0], code.watch_code[watch, 1]
+        if begin < end and not holds(begin, end, event, runs.node[run], code, events, nodes, stack, host):
             continue
-        refused = refuses(code.watch_refuse[watch], event, runs.node[run], accepted, code, events, nodes, stack, host)
+        refused = refuses(code.watch_refuse, watch, event, runs.node[run], accepted, code, events, nodes, stack, host)
         if refused == (code.watch_refused[watch] != 0):
             seen |= bit
     if seen != runs.seen[run]:
@@ -146,10 +144,9 @@ def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, e
                 runs.alive[run] &= ~(ONE << np.uint64(edge - first))
 
 
-@jit
-def advance(run: int, event: int, position: int, next_position: int, accepted: np.uint64, time: int, code: Code,
-            events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
-            host: int) -> None:  # fmt: skip
+@inlined
+def advance(run: int, event: int, is_next: bool, accepted: np.uint64, time: int, code: Code, events: Events,
+            groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack, host: int) -> None:  # fmt: skip
     """Take an event along every open edge that accepts it."""
     state, node = runs.state[run], runs.node[run]
     first = code.edge_offset[state]
@@ -161,16 +158,16 @@ def advance(run: int, event: int, position: int, next_position: int, accepted: n
         target = code.edge_target[edge]
         if contiguity == IMMEDIATELY:
             runs.alive[run] &= ~bit
-            if position != next_position:
+            if not is_next:
                 continue
         if ((accepted >> np.uint64(code.state_test[target])) & ONE) == NONE:
             continue
-        if not holds(code.state_code[target, 0], code.state_code[target, 1], event, node, code, events, nodes, stack,
-                     host):  # fmt: skip
+        begin, end = code.state_code[target, 0], code.state_code[target, 1]
+        if begin < end and not holds(begin, end, event, node, code, events, nodes, stack, host):
             continue
         if contiguity == THEN:
             runs.alive[run] &= ~bit
-        if refuses(code.state_refuse[target], event, node, accepted, code, events, nodes, stack, host):
+        if refuses(code.state_refuse, target, event, node, accepted, code, events, nodes, stack, host):
             continue
         runs.extended[run] = 1
         take(event, target, node, runs.seen[run] & code.edge_keep[edge], runs.first_time[run],
@@ -178,7 +175,7 @@ def advance(run: int, event: int, position: int, next_position: int, accepted: n
              events, groups, runs, nodes, fired, counters)  # fmt: skip
 
 
-@jit
+@inlined
 def start(event: int, code: Code, events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired,
           counters: I64, stack: Stack, host: int) -> None:  # fmt: skip
     """Open a selection with an event that a first slot accepts."""
@@ -188,9 +185,10 @@ def start(event: int, code: Code, events: Events, groups: Groups, runs: Runs, no
         state = code.starts[at]
         if ((accepted >> np.uint64(code.state_test[state])) & ONE) == NONE:
             continue
-        if not holds(code.state_code[state, 0], code.state_code[state, 1], event, -1, code, events, nodes, stack, host):
+        begin, end = code.state_code[state, 0], code.state_code[state, 1]
+        if begin < end and not holds(begin, end, event, -1, code, events, nodes, stack, host):
             continue
-        if refuses(code.state_refuse[state], event, -1, accepted, code, events, nodes, stack, host):
+        if refuses(code.state_refuse, state, event, -1, accepted, code, events, nodes, stack, host):
             continue
         if selection < 0:
             selection = groups.selections[group]
@@ -201,7 +199,7 @@ def start(event: int, code: Code, events: Events, groups: Groups, runs: Runs, no
              groups, runs, nodes, fired, counters)  # fmt: skip
 
 
-@jit
+@inlined
 def take(event: int, state: int, parent: int, seen: np.uint64, first_time: int, first_position: int, anchored: int,
          deadline: int, selection: int, time: int, code: Code, events: Events, groups: Groups, runs: Runs,
          nodes: Nodes, fired: Fired, counters: I64) -> None:  # fmt: skip
@@ -248,7 +246,7 @@ def take(event: int, state: int, parent: int, seen: np.uint64, first_time: int, 
     counters[EARLIEST] = min(counters[EARLIEST], deadline)
 
 
-@jit
+@inlined
 def fire(node: int, event: int, state: int, time: int, group: int, first_position: int, selection: int,
          timed_out: int, fired: Fired, counters: I64) -> None:  # fmt: skip
     at = counters[FIRED_USED]
@@ -258,7 +256,7 @@ def fire(node: int, event: int, state: int, time: int, group: int, first_positio
     fired.selection[at], fired.timed_out[at] = selection, timed_out
 
 
-@jit
+@inlined
 def expire(run: int, code: Code, runs: Runs, nodes: Nodes, fired: Fired, counters: I64) -> None:
     """The window of a partial match has passed: an awaited absence is fulfilled, anything else is given up."""
     state, node = runs.state[run], runs.node[run]
@@ -272,7 +270,7 @@ def expire(run: int, code: Code, runs: Runs, nodes: Nodes, fired: Fired, counter
              runs.first_position[run], runs.selection[run], 1, fired, counters)  # fmt: skip
 
 
-@jit
+@inlined
 def release(run: int, groups: Groups, runs: Runs, counters: I64) -> None:
     groups.live[runs.group[run]] -= 1
     counters[LIVE] -= 1
@@ -286,7 +284,14 @@ def pass_time(before: int, code: Code, groups: Groups, runs: Runs, nodes: Nodes,
     """Time has passed: give up partial matches whose deadline lies before `before` (NO_DEADLINE: the end of input, so
     all of them). `fired` has room for all."""
     counters[EARLIEST] = NO_DEADLINE
-    for group in range(len(groups.head)):
+    for each in range(counters[RUNS_USED]):
+        if runs.state[each] < 0:
+            continue
+        if runs.deadline[each] >= before and before != NO_DEADLINE:
+            counters[EARLIEST] = min(counters[EARLIEST], runs.deadline[each])
+            continue
+        # One of the group has passed: go through its chain.
+        group = runs.group[each]
         previous, run = -1, groups.head[group]
         while run >= 0:
             following = runs.next[run]
@@ -298,7 +303,6 @@ def pass_time(before: int, code: Code, groups: Groups, runs: Runs, nodes: Nodes,
                     runs.next[previous] = following
                 release(run, groups, runs, counters)
             else:
-                counters[EARLIEST] = min(counters[EARLIEST], runs.deadline[run])
                 previous = run
             run = following
 
@@ -354,10 +358,8 @@ def compact_nodes(runs: Runs, nodes: Nodes, counters: I64, renumbered: I64) -> N
 
 
 @jit
-def oldest_start(groups: Groups, runs: Runs, counters: I64, oldest: I64) -> None:
-    """Per group, the first position of its earliest partial match (the largest number if there is none)."""
-    for group in range(len(groups.head)):
-        oldest[group] = NO_DEADLINE
+def oldest_start(runs: Runs, counters: I64, oldest: I64) -> None:
+    """Lower `oldest`, by group, to the first position of the earliest partial match."""
     for run in range(counters[RUNS_USED]):
         if runs.state[run] >= 0:
             group = runs.group[run]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from situ.kernel.arrays import (
     LIVE,
     NO_DEADLINE,
     NODES_USED,
-    RUNS_USED,
+    Code,
     Events,
     Fired,
     Groups,
@@ -40,6 +41,10 @@ from situ.kernel.match import (
 )
 from situ.kernel.program import Program
 
+#: Partial matches that a matcher has room for at first; small enough to stay in the processor's cache.
+POOL = 4096
+#: Events for which a thread is worth starting.
+WORTH_A_THREAD = 50_000
 _RUN_TYPES = (np.int32, np.int32, np.uint64, np.uint64, np.int64, np.int64, np.int64, np.uint8, np.uint8, np.int64,
               np.int64, np.int32)  # fmt: skip
 _NODE_TYPES = (np.int32, np.int64, np.int32)
@@ -66,10 +71,16 @@ class Matches:
 
     def take(self, rows: I64) -> Matches:
         """Some of the matches, in the order asked for."""
+        if len(self) == 0:
+            return self
+        columns = [column[rows] for column in self.columns]
+        length = len(self.path_event) // len(self)
+        if (np.diff(self.offsets) == length).all():  # nearly always: no loops
+            paths = (path.reshape(-1, length)[rows].reshape(-1) for path in (self.path_event, self.path_variable))
+            return Matches(*columns, np.arange(len(rows) + 1) * length, *paths)
         lengths = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
-        columns = (column[rows] for column in self.columns)
         return Matches(*columns, offsets, self.path_event[flat], self.path_variable[flat])
 
     @property
@@ -79,7 +90,7 @@ class Matches:
 
 
 NO_MATCHES = Matches(*(np.zeros(0, np.int64) for _ in range(5)), np.zeros(0, np.uint8), np.zeros(1, np.int64),
-                     np.zeros(0, np.int64), np.zeros(0, np.int64))  # fmt: skip
+                     np.zeros(0, np.int64), np.zeros(0, np.int16))  # fmt: skip
 
 
 def concat_matches(parts: list[Matches]) -> Matches:
@@ -92,6 +103,9 @@ def concat_matches(parts: list[Matches]) -> Matches:
     events = np.concatenate([part.path_event for part in parts])
     return Matches(*columns, offsets, events, np.concatenate([part.path_variable for part in parts]))
 
+
+#: Evaluates a host condition (its number, the event under test, the last node of the path, the nodes): 1 if it holds.
+Host = Callable[[int, int, int, Nodes], int]
 
 Pool = TypeVar("Pool", Runs, Nodes, Fired, Groups)
 
@@ -109,28 +123,106 @@ def _grown(pool: Pool, size: int) -> Pool:
     return type(pool)(*(grow(column) for column in pool))
 
 
+@dataclass(slots=True)
+class Shard:
+    """Partial matches of some of the groups: shard s of n has the groups g with g % n == s."""
+
+    runs: Runs
+    nodes: Nodes
+    counters: I64
+
+    @classmethod
+    def empty(cls) -> Shard:
+        counters = np.zeros(COUNTERS, np.int64)
+        counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
+        runs = _pool(Runs, _RUN_TYPES, POOL)
+        runs.state[:] = -1
+        return cls(runs, _pool(Nodes, _NODE_TYPES, 4 * POOL), counters)
+
+    def run(self, code: Code, events: Events, groups: Groups, host: int) -> Matches:
+        """Offer events in order; the matches they complete or whose deadline they pass."""
+        fired = _pool(Fired, _FIRED_TYPES, max(1024, len(events.order) // 2))
+        if len(self.nodes.event) < len(events.order) // 2:  # less often full, so that fewer pieces are joined
+            self.nodes = _grown(self.nodes, len(events.order) // 2)
+        stack = Stack(np.zeros(DEPTH, np.int64), np.zeros(DEPTH, np.float64), np.zeros(DEPTH, np.uint8))
+        found: list[Matches] = []
+        at, status = 0, -1
+        while status != DONE:
+            status, at = match(at, code, events, groups, self.runs, self.nodes, fired, self.counters, stack, host)
+            room = _room_for(code, events, groups, at) if status != DONE else 0
+            if status == RUNS_FULL:
+                self._grow_runs(room)
+            elif status == NODES_FULL:
+                found.append(self.written(fired, code))
+                self._make_room_for_nodes(room)
+            elif status == FIRED_FULL:
+                found.append(self.written(fired, code))
+                if len(fired.node) < 2 * room:
+                    fired = _grown(fired, 4 * room)
+        found.append(self.written(fired, code))
+        return concat_matches(found)
+
+    def pass_time(self, before: int, code: Code, groups: Groups) -> Matches:
+        """What fires or times out because no event before `before` will come any more."""
+        live = int(self.counters[LIVE])
+        if live == 0 or (before <= self.counters[EARLIEST] and before != NO_DEADLINE):
+            return NO_MATCHES
+        fired = _pool(Fired, _FIRED_TYPES, live)
+        pass_time(before, code, groups, self.runs, self.nodes, fired, self.counters)
+        return self.written(fired, code)
+
+    def written(self, fired: Fired, code: Code) -> Matches:
+        """The matches found so far with their paths, before nodes are given back."""
+        count = int(self.counters[FIRED_USED])
+        self.counters[FIRED_USED] = 0
+        if count == 0:
+            return NO_MATCHES
+        offsets = np.zeros(count + 1, np.int64)
+        path_lengths(fired, self.nodes, count, offsets[1:])
+        np.cumsum(offsets, out=offsets)
+        path_event, path_variable = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int16)
+        write_paths(fired, self.nodes, code, count, offsets, path_event, path_variable)
+        columns = (fired.time, fired.event, fired.group, fired.first_position, fired.selection, fired.timed_out)
+        return Matches(*(column[:count].copy() for column in columns), offsets, path_event, path_variable)
+
+    def compact_nodes(self) -> I64:
+        """Give back nodes that no partial match needs; the events of those that remain."""
+        compact_nodes(self.runs, self.nodes, self.counters, np.empty(self.counters[NODES_USED], np.int64))
+        return self.nodes.event[: self.counters[NODES_USED]]
+
+    def _grow_runs(self, room: int) -> None:
+        before = len(self.runs.state)
+        self.runs = _grown(self.runs, 2 * before + room)
+        self.runs.state[before:] = -1
+
+    def _make_room_for_nodes(self, room: int) -> None:
+        self.compact_nodes()
+        if self.counters[NODES_USED] + room > len(self.nodes.event) // 2:
+            self.nodes = _grown(self.nodes, 2 * len(self.nodes.event) + room)
+
+
+def _room_for(code: Code, events: Events, groups: Groups, at: int) -> int:
+    group = events.group[events.order[at]]
+    most_edges = max(1, int(np.diff(code.edge_offset).max(initial=0)))
+    return int(groups.live[group]) * (most_edges + 1) + len(code.starts)
+
+
 @dataclass
 class Matcher:
     """Finds the matches of one program, batch after batch."""
 
     program: Program
-    runs: Runs
-    nodes: Nodes
+    shards: list[Shard]
     groups: Groups
-    counters: I64
 
     @classmethod
-    def empty(cls, program: Program) -> Matcher:
-        counters = np.zeros(COUNTERS, np.int64)
-        counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
-        runs = _pool(Runs, _RUN_TYPES, 256)
-        runs.state[:] = -1
-        return cls(program, runs, _pool(Nodes, _NODE_TYPES, 256), _pool(Groups, _GROUP_TYPES, 0), counters)
+    def empty(cls, program: Program, shards: int) -> Matcher:
+        return cls(program, [Shard.empty() for _ in range(shards)], _pool(Groups, _GROUP_TYPES, 0))
 
     @property
     def live(self) -> int:
         """How many partial matches there are."""
-        return int(self.counters[LIVE])
+        return sum(int(shard.counters[LIVE]) for shard in self.shards)
 
     def add_groups(self, count: int) -> None:
         """Make room for `count` groups in all."""
@@ -141,86 +233,45 @@ class Matcher:
             for column in self.groups[1:]:
                 column[before:] = 0
 
-    def run(self, events: Events, host: Callable[[int, int, int], int] | None) -> Matches:
-        """Offer the new events in order; the matches they complete or whose deadline they pass."""
-        code = self.program.code
-        fired = _pool(Fired, _FIRED_TYPES, max(1024, len(events.order) // 4))
-        stack = Stack(np.zeros(DEPTH, np.int64), np.zeros(DEPTH, np.float64), np.zeros(DEPTH, np.uint8))
-        entry, address = host_address(host) if host is not None else (None, 0)
-        found: list[Matches] = []
-        at, status = 0, -1
-        while status != DONE:
-            status, at = match(at, code, events, self.groups, self.runs, self.nodes, fired, self.counters, stack, address)
-            room = int(self._room_for(events, at)) if status != DONE else 0
-            if status == RUNS_FULL:
-                self._grow_runs(room)
-            elif status == NODES_FULL:
-                found.append(self._written(fired, events))
-                self._compact_nodes(room)
-            elif status == FIRED_FULL:
-                found.append(self._written(fired, events))
-                if len(fired.node) < 2 * room:
-                    fired = _grown(fired, 4 * room)
-        found.append(self._written(fired, events))
-        del entry
-        return concat_matches(found)
+    def run(self, events: Events, host: Host | None) -> Matches:
+        """Offer the new events in order of group and position, the shards side by side."""
+        code, count = self.program.code, len(self.shards)
+        if count == 1 or len(events.order) < WORTH_A_THREAD:
+            found = [self._run_shard(s, events, host) for s in range(count)]
+            return concat_matches(found)
+        with ThreadPoolExecutor(count - 1) as pool:
+            others = [pool.submit(self._run_shard, s, events, host) for s in range(1, count)]
+            first = self._run_shard(0, events, host)
+            return concat_matches([first, *(other.result() for other in others)])
 
-    def pass_time(self, before: int, events: Events) -> Matches:
+    def _run_shard(self, number: int, events: Events, host: Host | None) -> Matches:
+        if len(self.shards) > 1:
+            mine = events.group[events.order] % len(self.shards) == number
+            events = events._replace(order=events.order[mine])
+        shard = self.shards[number]
+        bound = (lambda condition, event, node: host(condition, event, node, shard.nodes)) if host else None
+        entry, address = host_address(bound) if bound is not None else (None, 0)
+        found = shard.run(self.program.code, events, self.groups, address)
+        del entry  # kept until here: C calls it
+        return found
+
+    def pass_time(self, before: int) -> Matches:
         """What fires or times out because no event before `before` will come any more."""
-        if self.live == 0 or (before <= self.counters[EARLIEST] and before != NO_DEADLINE):
-            return NO_MATCHES
-        fired = _pool(Fired, _FIRED_TYPES, self.live)
-        pass_time(before, self.program.code, self.groups, self.runs, self.nodes, fired, self.counters)
-        return self._written(fired, events)
+        return concat_matches([shard.pass_time(before, self.program.code, self.groups) for shard in self.shards])
 
     def oldest_start(self) -> I64:
-        """Per group, the first position of its earliest partial match."""
-        oldest = np.empty(len(self.groups.head), np.int64)
-        oldest_start(self.groups, self.runs, self.counters, oldest)
+        """Per group, the first position of its earliest partial match (NO_DEADLINE if there is none)."""
+        oldest = np.full(len(self.groups.head), NO_DEADLINE)
+        for shard in self.shards:
+            oldest_start(shard.runs, shard.counters, oldest)
         return oldest
 
     def retain(self) -> I64:
         """Give back nodes that no partial match needs; the events that remain, sorted."""
-        compact_nodes(self.runs, self.nodes, self.counters, np.empty(self.counters[NODES_USED], np.int64))
-        return np.unique(self.nodes.event[: self.counters[NODES_USED]])
+        return np.unique(np.concatenate([shard.compact_nodes() for shard in self.shards]))
 
     def renumber_events(self, kept: I64) -> None:
         """Events are numbered anew: event kept[i] becomes i."""
-        used = self.counters[NODES_USED]
-        self.nodes.event[:used] = np.searchsorted(kept, self.nodes.event[:used])
-
-    def keep_groups(self, kept: I64) -> None:
-        """Groups are numbered anew: group kept[i] becomes i; the others have no partial matches."""
-        used = self.counters[RUNS_USED]
-        live = self.runs.state[:used] >= 0
-        self.runs.group[:used][live] = np.searchsorted(kept, self.runs.group[:used][live])
-        self.groups = Groups(*(column[kept] for column in self.groups))
-
-    def _room_for(self, events: Events, at: int) -> int:
-        group = events.group[events.order[at]]
-        most_edges = max(1, int(np.diff(self.program.code.edge_offset).max(initial=0)))
-        return int(self.groups.live[group]) * (most_edges + 1) + len(self.program.code.starts)
-
-    def _grow_runs(self, room: int) -> None:
-        before = len(self.runs.state)
-        self.runs = _grown(self.runs, 2 * before + room)
-        self.runs.state[before:] = -1
-
-    def _compact_nodes(self, room: int) -> None:
-        compact_nodes(self.runs, self.nodes, self.counters, np.empty(self.counters[NODES_USED], np.int64))
-        if self.counters[NODES_USED] + room > len(self.nodes.event) // 2:
-            self.nodes = _grown(self.nodes, 2 * len(self.nodes.event) + room)
-
-    def _written(self, fired: Fired, events: Events) -> Matches:
-        """The matches found so far with their paths, before nodes are given back."""
-        count = int(self.counters[FIRED_USED])
-        self.counters[FIRED_USED] = 0
-        if count == 0:
-            return NO_MATCHES
-        offsets = np.zeros(count + 1, np.int64)
-        path_lengths(fired, self.nodes, count, offsets[1:])
-        np.cumsum(offsets, out=offsets)
-        path_event, path_variable = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
-        write_paths(fired, self.nodes, self.program.code, count, offsets, path_event, path_variable)
-        columns = (fired.time, fired.event, fired.group, fired.first_position, fired.selection, fired.timed_out)
-        return Matches(*(column[:count].copy() for column in columns), offsets, path_event, path_variable)
+        for shard in self.shards:
+            used = shard.counters[NODES_USED]
+            shard.nodes.event[:used] = np.searchsorted(kept, shard.nodes.event[:used])

@@ -16,27 +16,28 @@ TieKeys = Callable[[int, I64], Sequence[pa.Array]]
 
 
 @jit
-def _counting_order(keys: I64, count: int) -> I64:
-    """Rows by key, stable, in linear time. Keys are 0 .. count - 1."""
-    offsets = np.zeros(count + 1, np.int64)
+def _counting_order(keys: I64, offsets: I64, order: I64) -> None:
+    """Rows by key, stable, in linear time. `offsets` is zero and one longer than there are keys."""
     for key in keys:
         offsets[key + 1] += 1
-    for key in range(count):
-        offsets[key + 1] += offsets[key]
-    order = np.empty(len(keys), np.int64)
+    for key in range(1, len(offsets)):
+        offsets[key] += offsets[key - 1]
     for row in range(len(keys)):
         key = keys[row]
         order[offsets[key]] = row
         offsets[key] += 1
-    return order
 
 
 @jit
-def _is_sorted(values: I64) -> bool:
+def _is_sorted(values: I64) -> int:
+    """0: no, 1: with equal neighbours, 2: strictly."""
+    result = 2
     for row in range(1, len(values)):
         if values[row] < values[row - 1]:
-            return False
-    return True
+            return 0
+        if values[row] == values[row - 1]:
+            result = 1
+    return result
 
 
 @jit
@@ -71,11 +72,13 @@ def counting_order(keys: I64, count: int) -> I64:
     >>> counting_order(np.array([2, 0, 2, 1]), 3).tolist()
     [1, 3, 0, 2]
     """
-    return _counting_order(keys, count)
+    order = np.empty(len(keys), np.int64)
+    _counting_order(keys, np.zeros(count + 1, np.int64), order)
+    return order
 
 
 def is_sorted(values: I64) -> bool:
-    return bool(_is_sorted(values))
+    return bool(_is_sorted(values) > 0)
 
 
 def total_order(group: I64, groups: int, time: I64, rank: I64, tie_keys: TieKeys) -> I64:
@@ -84,10 +87,13 @@ def total_order(group: I64, groups: int, time: I64, rank: I64, tie_keys: TieKeys
     `rank` orders the event types among equal times; rows of one type and time are ordered by `tie_keys`, which are
     read for tied rows only.
     """
-    if is_sorted(time):
+    sorted_ = _is_sorted(time)
+    if sorted_:
         order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
     else:
         order = np.lexsort((time, group))
+    if sorted_ == 2:
+        return order
     segment = np.empty(len(order), np.int64)
     if _tied(order, group, time, segment) == 0:
         return order
@@ -126,10 +132,12 @@ class GroupIndex:
     """Numbers the values of `group by`, for as long as a group has something to remember."""
 
     def __init__(self) -> None:
-        self.keys: list[tuple[object, ...]] = []
+        self.keys: list[tuple[object, ...] | None] = []
         self._numbers: dict[tuple[object, ...], int] = {}
+        self._free: list[int] = []
 
     def __len__(self) -> int:
+        """All numbers that are or have been in use."""
         return len(self.keys)
 
     def numbers(self, columns: Sequence[pa.Array], length: int) -> I64:
@@ -149,14 +157,23 @@ class GroupIndex:
     def _number(self, key: tuple[object, ...]) -> int:
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self.keys)
-            self.keys.append(key)
+            if self._free:
+                number = self._free.pop()
+                self.keys[number] = key
+            else:
+                number = len(self.keys)
+                self.keys.append(key)
+            self._numbers[key] = number
         return number
 
-    def keep(self, groups: I64) -> None:
-        """Forget all groups but these, which are numbered anew in this order."""
-        self.keys = [self.keys[group] for group in groups.tolist()]
-        self._numbers = {key: number for number, key in enumerate(self.keys)}
+    def release(self, numbers: list[int]) -> None:
+        """Forget these groups; their numbers are given to new ones."""
+        for number in numbers:
+            key = self.keys[number]
+            if key is not None:
+                del self._numbers[key]
+                self.keys[number] = None
+                self._free.append(number)
 
 
 _NAN = float("nan")
@@ -164,6 +181,16 @@ _NAN = float("nan")
 
 def _encoded(column: pa.Array) -> tuple[I64, list[object]]:
     """Codes and the values they stand for; a null is a value like any other, and all NaN are one."""
+    if pa.types.is_integer(column.type) and column.null_count == 0 and len(column):
+        values = column.to_numpy()
+        least, most = int(values.min()), int(values.max())
+        if most - least <= 4 * len(values):  # few enough to number by a table, which is faster than by hashing
+            there = np.zeros(most - least + 1, np.int64)
+            shifted = values - values.dtype.type(least) if least else values
+            there[shifted] = 1
+            found = np.flatnonzero(there)
+            there[found] = np.arange(len(found))
+            return there[shifted], (found + least).tolist()
     encoded = column.dictionary_encode(null_encoding="encode")
     values = encoded.dictionary.to_pylist()
     if pa.types.is_floating(column.type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -12,11 +13,11 @@ from situ.core.types import to_arrow
 from situ.graph.expressions import Attribute, Expression, WholeEvent, walk
 from situ.graph.query import Case
 from situ.graph.typing import scope_of
-from situ.kernel.arrays import I64, U64, Events
+from situ.kernel.arrays import I64, U64, Events, Nodes
 from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays
 from situ.kernel.columns import evaluate
 from situ.kernel.conditions import Term
-from situ.kernel.matcher import Matcher, Matches, concat_matches
+from situ.kernel.matcher import Host, Matcher, Matches, concat_matches
 from situ.kernel.operator import (
     Context,
     Produced,
@@ -32,6 +33,8 @@ from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_
 
 #: Forget idle groups when there are this many, and they are most of all groups.
 MANY_GROUPS = 4096
+#: Threads that work on one pattern, at the most.
+MOST_SHARDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,12 @@ class Candidates:
 class CaseRun:
     """One case of a pattern rule with its state."""
 
-    def __init__(self, context: Context, case: Case, chosen: Callable[[tuple[object, ...], int], bool] | None) -> None:
-        self.context, self.case, self.chosen = context, case, chosen
+    def __init__(self, context: Context, case: Case, shards: int) -> None:
+        self.context, self.case = context, case
         rule = context.operator.rule
         scope = scope_of(rule, case, context.schemas, context.functions)
         self.program: Program = pattern_to_program(context.operator, case, context.schemas, scope)
-        self.matcher = Matcher.empty(self.program)
+        self.matcher = Matcher.empty(self.program, shards if rule.group_by else 1)
         self.policies = Policies.of(self.program, rule.after_match)
         self.groups = GroupIndex()
         self.stored = self._stored_columns()
@@ -101,7 +104,7 @@ class CaseRun:
         self.matcher.add_groups(len(self.groups))
         host = self._host(store) if self.program.conditions.host else None
         found = [self.matcher.run(events, host)] if len(new.order) else []
-        found.append(self.matcher.pass_time(before, events))
+        found.append(self.matcher.pass_time(before))
         matches = self._settle(concat_matches(found), before, store)
         self._retain(store)
         low = min(before, self.policies.low_watermark)
@@ -134,31 +137,30 @@ class CaseRun:
         bits = np.concatenate(accepted) if len(accepted) > 1 else accepted[0]
         store = self._store(parts)
         order = order_parts(self.context, parts, store.type_rank, store.group, len(self.groups), store.time)
-        number_positions(order, store.group, store.position, self.matcher.groups.positions)
+        if self.program.automaton.counts_positions or self.policies.needed:
+            number_positions(order, store.group, store.position, self.matcher.groups.positions)
         if self.program.automaton.counts_positions:
             order = order[bits[order] != 0]
         return Candidates(store, bits, order)
 
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
         """The rows that some test accepts (all rows, where positions count), and which tests do, as bits."""
-        bits: U64 | None = None
-        everywhere = np.uint64(0)
-        for number, test in enumerate(self.program.conditions.tests):
-            if test.event_type != name:
-                continue
-            mask = batch.mask(test.conditions, self.context.functions)
-            if mask is None:
-                everywhere |= np.uint64(1 << number)
-            elif bits is None:
-                bits = mask.astype(np.uint64) << np.uint64(number)
-            else:
-                bits |= mask.astype(np.uint64) << np.uint64(number)
-        if bits is None:
+        tests = [(i, test) for i, test in enumerate(self.program.conditions.tests) if test.event_type == name]
+        masks = [(i, batch.mask(test.conditions, self.context.functions)) for i, test in tests]
+        everywhere = np.uint64(sum(1 << i for i, mask in masks if mask is None))
+        some = [(i, mask) for i, mask in masks if mask is not None]
+        if not some:
             return batch, np.full(len(batch), everywhere)
+        width = np.uint8 if some[-1][0] < 8 else np.uint64
+        bits = np.zeros(len(batch), width)
+        for i, mask in some:
+            bits |= mask.view(np.uint8).astype(width, copy=False) << width(i)
         if everywhere or self.program.automaton.counts_positions:
-            return batch, bits | everywhere
+            return batch, bits.astype(np.uint64) | everywhere
         rows = np.flatnonzero(bits)
-        return batch.take(rows), bits[rows]
+        if len(rows) == len(batch):
+            return batch, bits.astype(np.uint64)
+        return batch.take(rows), bits[rows].astype(np.uint64)
 
     def _store(self, parts: list[tuple[str, Batch]]) -> Store:
         """The columns that are needed later, of all types one after another."""
@@ -221,15 +223,15 @@ class CaseRun:
         rows = StoreRows(store, term.event_type, self.context.schemas[term.event_type].names)
         return evaluate(term.expression, rows, functions=self.context.functions)
 
-    def _host(self, store: Store) -> Callable[[int, int, int], int]:
+    def _host(self, store: Store) -> Host:
         """Evaluates a host condition on one path, by the same code that evaluates assignments."""
         variables = self.program.variables
 
-        def holds(number: int, event: int, node: int) -> int:
+        def holds(number: int, event: int, node: int, nodes: Nodes) -> int:
             condition = self.program.conditions.host[number]
             names = (*variables, "this")
             events, path = [event], [names.index(condition.alias)]
-            nodes, state_variable = self.matcher.nodes, self.program.code.state_variable
+            state_variable = self.program.code.state_variable
             while node >= 0:
                 events.append(int(nodes.event[node]))
                 path.append(int(state_variable[nodes.state[node]]))
@@ -287,16 +289,14 @@ class CaseRun:
             self._forget_groups()
 
     def _forget_groups(self) -> None:
-        alive = np.unique(self.retained.group)
-        if 2 * len(alive) > len(self.groups):
+        """Groups without a partial or waiting match start afresh with their next event."""
+        idle = np.ones(len(self.groups), np.bool_)
+        idle[self.retained.group] = False
+        if 2 * np.count_nonzero(idle) < len(self.groups):
             return
-        self.groups.keep(alive)
-        self.matcher.keep_groups(alive)
-        self.retained.group = np.searchsorted(alive, self.retained.group)
-        waiting = self.policies.waiting
-        waiting.matches = replace(waiting.matches, group=np.searchsorted(alive, waiting.matches.group))
-        if len(self.policies.skip_past):
-            self.policies.skip_past = self.policies.skip_past[alive[alive < len(self.policies.skip_past)]]
+        self.groups.release(np.flatnonzero(idle).tolist())
+        self.matcher.groups.positions[idle] = 0
+        self.policies.forget(idle)
 
 
 class HostRows(MatchRows):
@@ -343,7 +343,8 @@ class PatternOperator:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.cases = [CaseRun(context, case, None) for case in context.operator.rule.cases]
+        shards = min(os.cpu_count() or 1, MOST_SHARDS)
+        self.cases = [CaseRun(context, case, shards) for case in context.operator.rule.cases]
 
     def columns_read(self) -> dict[str, frozenset[str]]:
         read: dict[str, frozenset[str]] = {name: frozenset() for name in self.context.inputs}

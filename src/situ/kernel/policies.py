@@ -176,6 +176,10 @@ class Policies:
     def _variables(self, aliases: tuple[str, ...]) -> list[int]:
         return [self.program.variables.index(alias) for alias in aliases]
 
+    def forget(self, groups: np.ndarray) -> None:
+        """These groups start afresh."""
+        self.skip_past[groups[: len(self.skip_past)]] = -1
+
     def _grow(self, groups: int) -> None:
         if groups > len(self.skip_past):
             more = np.full(groups - len(self.skip_past), -1, np.int64)

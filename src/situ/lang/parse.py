@@ -6,7 +6,9 @@ import hashlib
 import os
 import re
 import sys
+from contextlib import suppress
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -68,28 +70,39 @@ def _parser() -> Lark:
     Building takes 0.2 s and loading a tenth of that, which is felt in every command. Where the directory cannot be
     written or its file cannot be read, the parser is simply built.
     """
-    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    versions = f"{lark.__version__} {sys.version_info[:2]}"
-    digest = hashlib.sha256((grammar + versions).encode()).hexdigest()[:16]
-    cached = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "situ" / f"grammar-{digest}.lark"
+    stored = _stored_parser()
+    if stored is None:
+        return _build_parser()
     try:
-        with cached.open("rb") as stored:
-            return Lark.load(stored)
+        with stored.open("rb") as file:
+            return Lark.load(file)
     except Exception:  # absent, or broken in one of the many ways in which a pickle can be
-        parser = _build_parser(grammar)
-    try:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=cached.parent, delete=False) as unfinished:
+        parser = _build_parser()
+    with suppress(OSError):
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=stored.parent, delete=False) as unfinished:
             parser.save(unfinished)
-        os.replace(unfinished.name, cached)
-    except OSError:
-        pass
+        os.replace(unfinished.name, stored)
     return parser
 
 
-def _build_parser(grammar: str) -> Lark:
+def _stored_parser() -> Path | None:
+    """Where the parser is kept; the name changes with everything that the parser depends on.
+
+    Not in the shared temporary directory: a pickle from there could be anybody's.
+    """
+    sources = "".join((files("situ.lang") / name).read_text(encoding="utf-8") for name in ("grammar.lark", "parse.py"))
+    digest = hashlib.sha256(f"{lark.__version__} {sys.version_info[:2]} {sources}".encode()).hexdigest()[:16]
+    try:
+        directory = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:  # a user without a home directory
+        return None
+    return directory / "situ" / f"grammar-{digest}.pickle"
+
+
+def _build_parser() -> Lark:
     return Lark(
-        grammar,
+        (files("situ.lang") / "grammar.lark").read_text(encoding="utf-8"),
         parser="lalr",
         propagate_positions=True,
         g_regex_flags=re.IGNORECASE,

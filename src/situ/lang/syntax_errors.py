@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from lark import Lark
@@ -82,7 +84,7 @@ def syntax_error(error: UnexpectedInput, parser: Lark, text: str, file: str) -> 
     """The error to show for what the parser stumbled over."""
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     position = len(text.rstrip()) if at_end else min(error.pos_in_stream or 0, len(text))
-    expected = _expected(error)
+    expected = _expected(parser, text)
     found = "the text ends here" if at_end else f"'{_word_at(text, position)}' is unexpected here"
     lines = text[:position].split("\n")
     place = Place(file, len(lines), len(lines[-1]) + 1)
@@ -101,10 +103,27 @@ def point_at(error: SituError, text: str) -> QuerySyntaxError:
     return QuerySyntaxError(error.cause, place=error.place, remedy="\n  ".join(filter(None, shown)))
 
 
-def _expected(error: UnexpectedInput) -> frozenset[str]:
-    """The terminals that could go on; exact, where the parser's tables only know a superset."""
-    at_error: Any = getattr(error, "interactive_parser", None)  # lark leaves it untyped
-    return frozenset(at_error.accepts()) if at_error is not None else frozenset()
+def _expected(parser: Lark, text: str) -> frozenset[str]:
+    """The terminals that could stand where the text goes wrong.
+
+    The tables name too many, and the parser that failed names too few: before it noticed, it has already taken back
+    some choices. So a second one reads as many tokens as were good.
+    """
+    good_tokens = 0
+    with suppress(UnexpectedInput):
+        for _ in _read(parser.parse_interactive(text)):
+            good_tokens += 1
+    before: Any = parser.parse_interactive(text)
+    for _ in islice(_read(before), good_tokens):
+        pass
+    return frozenset(before.accepts())
+
+
+def _read(reader: Any) -> Iterator[None]:
+    """Feeds an interactive parser token by token (lark leaves its class untyped)."""
+    for token in reader.lexer_thread.lex(reader.parser_state):
+        reader.feed_token(token)
+        yield
 
 
 def _words(terminal: str, parser: Lark) -> str:
@@ -138,7 +157,7 @@ def _hint(text: str, position: int, expected: Iterable[str]) -> str:
     for habit, hint in HABITS:
         if text.startswith(habit, position) or (habit == "==" and text.startswith(habit, position - 1)):
             return hint
-    keywords = [words.strip("'") for words in expected if words.startswith("'")]
+    keywords = [words.strip("'") for words in expected if words.startswith("'") and len(words) > len("'as'")]
     close = difflib.get_close_matches(_word_at(text, position).lower(), keywords, n=1, cutoff=0.6)
     if close:
         return f"Did you mean '{close[0]}'?"

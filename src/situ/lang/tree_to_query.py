@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -71,6 +72,12 @@ def fields_of(clauses: Iterable[Clause]) -> dict[str, Any]:
             raise QuerySyntaxError(f"'{clause.words}' stands twice", place=clause.place, remedy="Keep one of them.")
         fields[clause.field] = clause.value
     return fields
+
+
+def _unit(quantity: Token) -> str:
+    """`km` of `1.5 km`, `kb` of `10 KB`; empty for a mere number."""
+    letters = re.search(r"[^\W\d]+$", quantity)
+    return letters.group().lower() if letters else ""
 
 
 @v_args(inline=True, meta=True)
@@ -226,14 +233,13 @@ class TreeToQuery(TreeToPattern):
     def around(self, meta: Meta, focal: Token, shape: Token, *sizes: Token) -> Clause:
         kind = cast(Literal["square", "rectangle", "circle"], shape.type.lower())
         # `rectangle 2 x 3 km`: a size without a unit has that of the last one.
-        unit = sizes[-1].lstrip("0123456789.e+-")
-        metres = tuple(self._metres(size, unit) for size in sizes)
+        in_km = _unit(sizes[-1]) == "km"
+        metres = tuple(self._metres(size, _unit(size) == "km" if _unit(size) else in_km) for size in sizes)
         return self._clause(meta, "around", Around(str(focal), kind, metres))
 
-    def _metres(self, token: Token, unit: str = "") -> float:
-        number = token.lower().rstrip("km \t\r\n\f\v")
-        kilo = "k" in (token.lower() if token.type == "DISTANCE" else unit.lower())
-        return self._float(Token.new_borrow_pos("FLOAT", number, token)) * (1000 if kilo else 1)
+    def _metres(self, token: Token, in_km: bool) -> float:
+        number = token[: len(token) - len(_unit(token))]
+        return self._float(Token.new_borrow_pos("FLOAT", number, token)) * (1000 if in_km else 1)
 
     def lifetime(self, meta: Meta, duration: Token) -> Clause:
         return self._clause(meta, "lifetime_us", self._micros(duration), "lifetime")
@@ -242,7 +248,7 @@ class TreeToQuery(TreeToPattern):
         kind = cast(Literal["basic", "every", "moved", "quality"], when.type.lower())
         if amount is None:
             return self._clause(meta, "update", Update(kind))
-        size = self._micros(amount) if kind == "every" else self._metres(amount)
+        size = self._micros(amount) if kind == "every" else self._metres(amount, _unit(amount) == "km")
         return self._clause(meta, "update", Update(kind, size))
 
     def deliver(self, meta: Meta, how: Token) -> Clause:
@@ -263,8 +269,8 @@ class TreeToQuery(TreeToPattern):
         return Demand("overhead", self._bytes(limit))
 
     def _bytes(self, token: Token) -> int:
-        number = token.lower().rstrip("kmgb \t\r\n\f\v")
-        size = int(decimal.Decimal(number) * BYTES[token.lower()[len(number) :].strip()])
+        number = decimal.Decimal(token[: len(token) - len(_unit(token))].strip())
+        size = int(number * BYTES[_unit(token)])
         if size > MAX_INT:
             raise self._error(token, f"{token[:20]}... is too large", "Write for example 10 KB or 2 MB.")
         return size

@@ -38,7 +38,7 @@ def unparse(query: Query) -> str:
     """The query as text: streams, definitions, subscriptions.
 
     >>> from situ.lang.parse import parse
-    >>> print(unparse(parse("SUBSCRIBE Hot detect ( Room(degrees>30) ) as r ASSIGN room=r.room")), end="")
+    >>> print(unparse(parse("SUBSCRIBE Hot detect ( Room(degrees>30) as r ) ASSIGN room=r.room")), end="")
     subscribe Hot
       detect   Room(degrees > 30) as r
       assign   room = r.room
