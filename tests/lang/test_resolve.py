@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-import strategies
 from situ.core.errors import QueryError
 from situ.core.functions import Functions
 from situ.core.types import DOUBLE, INT, STRING, TIMESTAMP, Decimal
@@ -26,6 +25,7 @@ from situ.graph.query import (
 )
 from situ.lang.parse import parse
 from situ.lang.resolve import has_unbounded_state, resolve, unsupported_clauses, warnings
+from strategies import Scenario, scenarios
 
 STREAMS = """\
 stream A(n int, x double, s string, d decimal(10, 2), ts timestamp) time ts key s
@@ -149,9 +149,9 @@ def test_resolving_twice_changes_nothing(text: str) -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
-@given(strategies.queries())
-def test_random_queries_resolve_once_and_for_all(query: Query) -> None:
-    graph = resolve(query)
+@given(scenarios())
+def test_random_queries_resolve_once_and_for_all(scenario: Scenario) -> None:
+    graph = resolve(scenario.query)
     known = {stream.name for stream in graph.streams}
     for operator in graph.operators:
         assert known.issuperset(operator.inputs), "inputs come first"
@@ -287,7 +287,8 @@ REFUSED = [
     ("define D(y) detect A assign y = 1, y = 2", "4:36", "assign gives 'y' twice", "Leave one"),
     ("define D(y) detect A", "4:13", "nothing says what 'y' is", "Add `assign`"),
     ("define D(n) detect A then B", "4:13", "nothing says what 'n' is", "one step"),
-    ("subscribe Q detect A assign _time = A.ts", "4:29", "a column that every complex event has", "another name"),
+    ("subscribe Q detect A assign _time = A.ts", "4:29", "cannot be called '_time'", "situ's own columns"),
+    ("stream S(_n int, ts timestamp) time ts", "4:1", "cannot be called '_n'", "situ's own columns"),
     (
         "define D(y) case 1: detect A assign y = A.x\ncase 2: detect B assign y = B.s",
         "5:25",

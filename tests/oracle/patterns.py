@@ -19,7 +19,7 @@ from oracle.matches import (
     slots_of,
 )
 from oracle.words import Not, Word
-from situ.graph.patterns import Selector
+from situ.graph.patterns import Selector, steps_of
 from situ.graph.query import AfterMatch, Case, From, Skip, Within
 
 #: When a match fires: (time, 0, position of the event that completes it), or (time, 1, 0) once time has passed.
@@ -44,7 +44,8 @@ def pattern_matches(case: Case, after_match: AfterMatch, group: Group) -> list[P
     """The matches that become complex events."""
     found = all_matches(case, group)
     selected = select(list(found.values()))
-    return skip(after_match, consume(case.consuming, selected))
+    aliases = [step.alias for step in steps_of(case.detect)]
+    return skip(after_match, aliases, consume(case.consuming, selected))
 
 
 def all_matches(case: Case, group: Group) -> dict[tuple[Slot, ...], PatternMatch]:
@@ -135,9 +136,17 @@ def consume(aliases: tuple[str, ...], matches: list[PatternMatch]) -> list[Patte
     return standing
 
 
-def skip(after_match: AfterMatch, matches: list[PatternMatch]) -> list[PatternMatch]:
+def skip(after_match: AfterMatch, aliases: list[str], matches: list[PatternMatch]) -> list[PatternMatch]:
     """Matches in turn; each that stays removes the later ones that start at or before its skip point."""
-    waiting = sorted(matches, key=lambda match: (match.positions[0], match.fires, match.positions))
+    waiting = sorted(
+        matches,
+        key=lambda match: (
+            match.positions[0],
+            match.fires,
+            match.positions,
+            [aliases.index(alias) for _, alias, _ in match.slots],
+        ),
+    )
     standing = []
     while waiting:
         match, *waiting = waiting

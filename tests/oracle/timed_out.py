@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import assert_never
 
@@ -24,6 +24,7 @@ from oracle.matches import (
 )
 from oracle.patterns import PatternMatch, all_matches, skip_point
 from oracle.words import Block, Word, words
+from situ.graph.expressions import Binary, Expression, aliases_of, conjuncts
 from situ.graph.patterns import And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of
 from situ.graph.query import AfterMatch, Case
 
@@ -76,7 +77,7 @@ def ways(pattern: Pattern, group: Group) -> Iterator[Way]:
                 yield Way(beginning, placed)
             for size in range(1, len(goal.steps)):
                 for steps in combinations(goal.steps, size):
-                    some = some_steps(goal, steps)
+                    some = some_steps(goal, [step.alias for step in steps])
                     yield from (Way(beginning, (*placed, Placed(some, p))) for p in choices(some, placed, group))
 
 
@@ -84,10 +85,23 @@ def blocks_of(word: Word) -> list[Block]:
     return [item for item in word if isinstance(item, Block)]
 
 
-def some_steps(block: Block, steps: tuple[Step, ...]) -> Block:
-    """Some steps of an `and`, which reads every combination; or the only step of a slot."""
+def some_steps(block: Block, aliases: Container[str]) -> Block:
+    """Some steps of an `and`, which reads every combination; or the only step of a slot.
+
+    Conditions that read a step of the `and` which is missing wait for it.
+    """
+    missing = {step.alias for step in block.steps if step.alias not in aliases}
+    steps = tuple(judged(step, missing) for step in block.steps if step.alias in aliases)
     every = len(block.steps) > 1 and block.contiguity is Contiguity.NEXT
     return Block(steps, Contiguity.EACH if every else block.contiguity, block.path)
+
+
+def judged(step: Step, missing: set[str]) -> Step:
+    condition: Expression | None = None
+    for conjunct in conjuncts(step.test.condition):
+        if not aliases_of(conjunct) & missing:
+            condition = conjunct if condition is None else Binary("and", condition, conjunct)
+    return replace(step, test=replace(step.test, condition=condition))
 
 
 def beginnings(pattern: Pattern, events: int) -> Iterator[Word]:
@@ -115,19 +129,23 @@ def least_rest(pattern: Pattern) -> int:
 
 def is_continued(way: Way, case: Case, group: Group) -> bool:
     """Whether some event takes the partial match one step further."""
-    begun = dict(zip(way.begun.block.steps, way.begun.positions, strict=True)) if way.begun else {}
+    begun = by_alias(way.begun.block, way.begun.positions) if way.begun else {}
     placed = way.placed[:-1] if way.begun else way.placed
     for step in way.goal.steps:
-        if step in begun:
+        if step.alias in begun:
             continue
-        some = some_steps(way.goal, tuple(s for s in way.goal.steps if s in begun or s == step))
+        some = some_steps(way.goal, [*begun, step.alias])
         for positions in choices(some, placed, group):
-            taken = dict(zip(some.steps, positions, strict=True))
+            taken = by_alias(some, positions)
             longer = (*placed, Placed(some, positions))
-            keeps = all(taken[s] == position for s, position in begun.items())
+            keeps = all(taken[alias] == position for alias, position in begun.items())
             if keeps and satisfied(way.beginning, longer, group) and in_window(case.within, longer, group):
                 return True
     return False
+
+
+def by_alias(block: Block, positions: tuple[int, ...]) -> dict[str, int]:
+    return {step.alias: position for step, position in zip(block.steps, positions, strict=True)}
 
 
 def can_go_on(way: Way, limit: int, group: Group) -> bool:
@@ -139,7 +157,7 @@ def can_go_on(way: Way, limit: int, group: Group) -> bool:
         return True  # an `and` takes its events in any order
     seen = [event for event in group.events if event.time <= limit]
     imagined = Group([*seen, Event("", {}, limit)], group.key)
-    next_step = some_steps(way.goal, way.goal.steps[:1])
+    next_step = some_steps(way.goal, [way.goal.steps[0].alias])
     if next_step.contiguity is Contiguity.IMMEDIATELY and last_position(way.placed) + 1 < len(seen):
         return False
     if next_step.contiguity is Contiguity.NEXT and choices(next_step, way.placed, imagined):

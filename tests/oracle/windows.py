@@ -44,13 +44,10 @@ def contents(window: Window, events: Sequence[Event]) -> Iterator[Content]:
             if inside:
                 yield Content(number, end, inside)
         return
-    held = 0  # positions below this one were in a window
-    for number in range(1, len(events) // window.every + 2):
+    for number in range(1, len(events) // window.every + 1):
         end = number * window.every
         inside = list(events[max(0, end - window.over) : end])
-        if end <= len(events) or max(held, end - window.over) < len(events):
-            yield Content(number, inside[-1].time, inside)
-        held = end
+        yield Content(number, inside[-1].time, inside)
 
 
 def accepted(step: Step, events: Sequence[Event], group: Mapping[str, Any]) -> list[Event]:

@@ -43,7 +43,7 @@ def parse_duration(text: str) -> int:
     """
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
     unit = text[len(text.rstrip("abcdefghijklmnopqrstuvwxyz")) :]
-    length = UNITS[SYNONYMS.get(unit, unit)] if SYNONYMS.get(unit, unit) in UNITS else None
+    length = UNITS.get(SYNONYMS.get(unit, unit))
     if length is None or not digits:
         raise ValueError(f"{text!r} is no duration")
     if digits.isdigit():

@@ -15,10 +15,6 @@ from situ.core.errors import Place
 from situ.core.types import Type
 
 
-def _place() -> Place | None:
-    return field(default=None, compare=False, repr=False, kw_only=True)  # type: ignore[no-any-return]
-
-
 @dataclass(frozen=True, slots=True)
 class Duration:
     """The value of a duration literal, in microseconds."""
@@ -34,7 +30,7 @@ class Literal:
     """
 
     value: bool | int | float | decimal.Decimal | str | Duration | None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,7 @@ class Attribute:
 
     alias: str | None
     name: str
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class EventTime:
     """`time(a)`: the event time of an alias' event."""
 
     alias: str
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ class WholeEvent:
     """`Video` as the argument of a user's function: all attributes of the event."""
 
     alias: str
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class GroupKey:
     """`group.location`: the group's value of a `group by` attribute."""
 
     name: str
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 AggregateName: TypeAlias = OneOf["count", "sum", "avg", "min", "max", "first", "last", "stddev"]
@@ -84,7 +80,7 @@ class Aggregate:
     function: AggregateName
     argument: Expression
     distinct: bool = False
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 UnaryOperator: TypeAlias = OneOf["-", "not"]
@@ -95,7 +91,7 @@ BinaryOperator: TypeAlias = OneOf["+", "-", "*", "/", "%", "=", "!=", "<", "<=",
 class Unary:
     operator: UnaryOperator
     operand: Expression
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,7 @@ class Binary:
     operator: BinaryOperator
     left: Expression
     right: Expression
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,7 @@ class IsNull:
 
     operand: Expression
     negated: bool = False
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +118,7 @@ class In:
     operand: Expression
     items: tuple[Literal, ...]
     negated: bool = False
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +127,7 @@ class Cast:
 
     operand: Expression
     type: Type
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ class Call:
 
     function: str
     arguments: tuple[Expression, ...]
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 Expression: TypeAlias = (

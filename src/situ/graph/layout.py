@@ -45,17 +45,18 @@ def lay_out(
         neighbours[name] = []
     for path in paths.values():
         for bend in path[1:-1]:
-            layers[bend[2]].append(bend)  # type: ignore[index, call-overload]  # only the ends of a path are boxes
+            assert isinstance(bend, tuple), "only the ends of a path are boxes"
+            layers[bend[2]].append(bend)
             neighbours[bend] = []
         for left, right in pairwise(path):
             neighbours[left].append(right)
             neighbours[right].append(left)
     heights: dict[Node, float] = {node: height_of[node] if isinstance(node, str) else 0.0 for node in neighbours}
-    middle = {node: float(place) for layer in layers for place, node in enumerate(layer)}
+    middle = {node: float(place) for nodes in layers for place, node in enumerate(nodes)}
     for sweep in range(SWEEPS):
-        for layer in layers if sweep % 2 == 0 else reversed(layers):
-            layer.sort(key=lambda node: _wish(node, neighbours, middle))
-            _pack(layer, [_wish(node, neighbours, middle) for node in layer], heights, gap, middle)
+        for nodes in layers if sweep % 2 == 0 else reversed(layers):
+            nodes.sort(key=lambda node: _wish(node, neighbours, middle))
+            _pack(nodes, [_wish(node, neighbours, middle) for node in nodes], heights, gap, middle)
     return Layout(middle, paths)
 
 

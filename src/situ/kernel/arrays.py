@@ -25,6 +25,7 @@ class Code(NamedTuple):
     state_final: U64  # watches that must not have fired at the deadline
     state_anchor: U8  # 1: takes the event that the window counts from
     state_interest: U64  # tests of events that concern a partial match waiting here
+    state_conjunction: I32  # states of one `and` have a number in common; 0 for all others
     state_impatient: U8  # 1: some edge or watch is about the very next event
     edge_offset: I32
     edge_target: I32

@@ -51,6 +51,7 @@ class State:
     event_type: str
     conditions: tuple[Expression, ...]
     refuses: tuple[Expression, ...] | None = None
+    conjunction: int = 0  # states of one `and` have a number in common; 0 for all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +304,14 @@ class _Builder:
         fragment = _Fragment()
         everything = frozenset(range(len(steps)))
         states: dict[tuple[frozenset[int], int], int] = {}
+        number = 1 + max((state.conjunction for state in self.states), default=0)
         for size in range(1, len(steps) + 1):
             for taken in map(frozenset, combinations(everything, size)):
                 for last in sorted(taken):
                     step = steps[last]
                     state = self.state(step.alias, step.test.event_type, _decidable(steps, taken, last))
                     states[taken, last] = state
+                    self.states[state] = replace(self.states[state], conjunction=number)
                     before = [_Exit(states[taken - {last}, other]) for other in sorted(taken - {last})]
                     self.connect(fragment, before, [_Head(state)], Contiguity.EACH)
         fragment.heads = [_Head(states[frozenset({i}), i], every=True) for i in sorted(everything)]

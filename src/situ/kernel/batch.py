@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,15 @@ from situ.core.functions import Functions
 EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")
 #: The atomic events behind a complex event, on request.
 ORIGINS = "_origins"
+
+
+
+class Calls(TypedDict):
+    """How users' functions are called: the registry, and a count of the calls that failed, by function."""
+
+    functions: Functions
+    errors: Counter[str]
+
 
 Load = Callable[[list[str]], Mapping[str, pa.Array]]
 
@@ -59,13 +70,13 @@ class Batch:
 
         return Batch(self.times[indices], taken, load)
 
-    def mask(self, conditions: tuple[Expression, ...], functions: Functions) -> npt.NDArray[np.bool_] | None:
+    def mask(self, conditions: tuple[Expression, ...], calls: Calls) -> npt.NDArray[np.bool_] | None:
         """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""
         if not conditions:
             return None
         if conditions not in self.masks:
             rows = BatchRows(self)
-            found = [evaluate_condition(condition, rows, functions=functions) for condition in conditions]
+            found = [evaluate_condition(condition, rows, **calls) for condition in conditions]
             self.masks[conditions] = np.logical_and.reduce(found) if len(found) > 1 else found[0]
         return self.masks[conditions]
 

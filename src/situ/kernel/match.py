@@ -56,11 +56,14 @@ def match(begin: int, code: Code, events: Events, groups: Groups, runs: Runs, no
             return NODES_FULL, at
         if counters[FIRED_USED] + made + groups.live[group] > len(fired.node):
             return FIRED_FULL, at
-        old = groups.head[group]
+        old, fired_before = groups.head[group], counters[FIRED_USED]
         groups.head[group] = -1
         old = offer(event, old, code, events, groups, runs, nodes, fired, counters, stack, host)
         if events.chosen[event] != 2:
             start(event, code, events, groups, runs, nodes, fired, counters, stack, host)
+        if code.window[2] != 0:
+            mark_continued(groups.head[group], fired_before, code.state_conjunction, code.state_variable, runs,
+                           nodes, fired, counters)  # fmt: skip
         # New partial matches stand at groups.head; the old ones follow them.
         if groups.head[group] < 0:
             groups.head[group] = old
@@ -277,6 +280,47 @@ def release(run: int, groups: Groups, runs: Runs, counters: I64) -> None:
     runs.state[run] = -1
     runs.next[run] = counters[FREE]
     counters[FREE] = run
+
+
+@jit
+def mark_continued(first: int, fired_before: int, conjunction: I32, variable: I32, runs: Runs, nodes: Nodes,
+                   fired: Fired, counters: I64) -> None:  # fmt: skip
+    """For timed-out output: of the partial matches that one event has made, an `and` that lacks one event of another
+    one is continued by it, although that event came earlier."""
+    run = first
+    while run >= 0:
+        if conjunction[runs.state[run]] != 0:
+            other = first
+            while other >= 0 and runs.extended[run] == 0:
+                before, state = nodes.parent[runs.node[other]], runs.state[other]
+                if lacks_one(runs.node[run], before, state, conjunction, variable, nodes):
+                    runs.extended[run] = 1
+                other = runs.next[other]
+            for at in range(fired_before, counters[FIRED_USED]):
+                before, state = fired.node[at], fired.state[at]
+                if fired.timed_out[at] == 0 and lacks_one(runs.node[run], before, state, conjunction, variable, nodes):
+                    runs.extended[run] = 1
+        run = runs.next[run]
+
+
+@jit
+def lacks_one(node: int, before: int, state: int, conjunction: I32, variable: I32, nodes: Nodes) -> bool:
+    """Whether the path that ends in `node` is another one, but for one event of the `and` that both end in.
+
+    The other path is the one that ends in `before`, and then the same last event, in `state`.
+    """
+    block = conjunction[nodes.state[node]]
+    if conjunction[state] != block or variable[state] != variable[nodes.state[node]]:
+        return False
+    node, lacking = nodes.parent[node], 0
+    while before >= 0 and conjunction[nodes.state[before]] == block:
+        mine = node >= 0 and nodes.event[node] == nodes.event[before]
+        if mine and variable[nodes.state[node]] == variable[nodes.state[before]]:
+            node = nodes.parent[node]
+        else:
+            lacking += 1
+        before = nodes.parent[before]
+    return lacking == 1 and node == before
 
 
 @jit

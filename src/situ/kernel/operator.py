@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.functions import Functions
-from situ.core.functions import default as default_functions
 from situ.core.types import to_arrow
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.kernel.arrays import I64
-from situ.kernel.batch import EXTENT, ORIGINS, Batch
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, Calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Context:
     operator: Operator
     inputs: Mapping[str, InputType]
     schemas: Mapping[str, Schema]
-    functions: Functions = default_functions
+    calls: Calls
     provenance: bool = False
 
     @property
@@ -49,7 +49,8 @@ class Context:
 
 
 def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
-    """The context of every operator, in the graph's order."""
+    """The context of every operator, in the graph's order. They count failed calls together."""
+    calls: Calls = {"functions": functions, "errors": Counter()}
     order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
     ties = {s.name: (s.order,) if s.order else tuple(a.name for a in s.attributes) for s in graph.streams}
     ties |= {o.name: o.schema.names for o in graph.operators}
@@ -62,7 +63,7 @@ def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) ->
             for rank, name in enumerate(ranked)
         }
         located[operator.name] = any(input_.located for input_ in inputs.values())
-        contexts[operator.name] = Context(operator, inputs, graph.schemas, functions, provenance)
+        contexts[operator.name] = Context(operator, inputs, graph.schemas, calls, provenance)
     return contexts
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from situ.core.types import to_arrow
 from situ.graph.expressions import Attribute, Expression, WholeEvent, walk
+from situ.graph.patterns import tests_of
 from situ.graph.query import Case
 from situ.graph.typing import scope_of
 from situ.kernel.arrays import I64, U64, Events, Nodes
@@ -52,11 +53,12 @@ class CaseRun:
     def __init__(self, context: Context, case: Case, shards: int) -> None:
         self.context, self.case = context, case
         rule = context.operator.rule
-        scope = scope_of(rule, case, context.schemas, context.functions)
+        scope = scope_of(rule, case, context.schemas, context.calls["functions"])
         self.program: Program = pattern_to_program(context.operator, case, context.schemas, scope)
         self.matcher = Matcher.empty(self.program, shards if rule.group_by else 1)
         self.policies = Policies.of(self.program, rule.after_match)
         self.groups = GroupIndex()
+        self.types = tuple(dict.fromkeys(test.event_type for test in tests_of(case.detect)))
         self.stored = self._stored_columns()
         self.retained = empty_store(context, self.stored)
 
@@ -65,7 +67,7 @@ class CaseRun:
     def _stored_columns(self) -> dict[str, tuple[str, ...]]:
         """Per input type, the attributes that are needed after the tests: by terms, assignments, host conditions."""
         conditions, types = self.program.conditions, self.program.scope.event_types
-        needed: dict[str, set[str]] = {name: set() for name in self.context.inputs}
+        needed: dict[str, set[str]] = {name: set() for name in self.types}
 
         def read(expression: Expression, type_of_alias: Mapping[str, str]) -> None:
             for node in walk(expression):
@@ -126,7 +128,7 @@ class CaseRun:
     def _candidates(self, inputs: Mapping[str, Batch]) -> Candidates:
         parts: list[tuple[str, Batch]] = []
         accepted: list[U64] = []
-        for name in self.context.inputs:
+        for name in self.types:
             if name in inputs and len(inputs[name]):
                 batch, bits = self._accepted(name, inputs[name])
                 if len(batch):
@@ -146,7 +148,7 @@ class CaseRun:
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
         """The rows that some test accepts (all rows, where positions count), and which tests do, as bits."""
         tests = [(i, test) for i, test in enumerate(self.program.conditions.tests) if test.event_type == name]
-        masks = [(i, batch.mask(test.conditions, self.context.functions)) for i, test in tests]
+        masks = [(i, batch.mask(test.conditions, self.context.calls)) for i, test in tests]
         everywhere = np.uint64(sum(1 << i for i, mask in masks if mask is None))
         some = [(i, mask) for i, mask in masks if mask is not None]
         if not some:
@@ -221,7 +223,7 @@ class CaseRun:
 
     def _term(self, term: Term, store: Store) -> pa.Array:
         rows = StoreRows(store, term.event_type, self.context.schemas[term.event_type].names)
-        return evaluate(term.expression, rows, functions=self.context.functions)
+        return evaluate(term.expression, rows, **self.context.calls)
 
     def _host(self, store: Store) -> Host:
         """Evaluates a host condition on one path, by the same code that evaluates assignments."""
@@ -240,7 +242,7 @@ class CaseRun:
             match = _one_match(events[::-1], path[::-1])
             types = {**self.program.scope.event_types, condition.alias: condition.event_type}
             rows = HostRows(match, store, names, types, lambda name: self.context.schemas[name].names, mine)
-            value = evaluate(condition.expression, rows, functions=self.context.functions)[0].as_py()
+            value = evaluate(condition.expression, rows, **self.context.calls)[0].as_py()
             return 2 if value is None else int(value)
 
         return holds
@@ -256,7 +258,7 @@ class CaseRun:
             matches, store, self.program.variables, scope.event_types, lambda name: self.context.schemas[name].names
         )
         columns = {
-            assignment.name: evaluate(assignment.expression, rows, functions=self.context.functions)
+            assignment.name: evaluate(assignment.expression, rows, **self.context.calls)
             for assignment in self.case.assign
         }
         if self.context.located:
@@ -345,6 +347,9 @@ class PatternOperator:
         self.context = context
         shards = min(os.cpu_count() or 1, MOST_SHARDS)
         self.cases = [CaseRun(context, case, shards) for case in context.operator.rule.cases]
+
+    def __str__(self) -> str:
+        return "\n".join(str(case.program) for case in self.cases)
 
     def columns_read(self) -> dict[str, frozenset[str]]:
         read: dict[str, frozenset[str]] = {name: frozenset() for name in self.context.inputs}

@@ -99,6 +99,7 @@ def _to_arrays(
         state_final=np.array([a or 0 for a in automaton.accepts], np.uint64),
         state_anchor=np.array([s.alias == anchor for s in states], np.uint8),
         state_interest=np.array(interest, np.uint64),
+        state_conjunction=np.array([s.conjunction for s in states], np.int32),
         state_impatient=np.array(impatient, np.uint8),
         edge_offset=_offsets(edges),
         edge_target=np.array([e.target for e in flat], np.int32),

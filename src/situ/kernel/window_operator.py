@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from situ.core.errors import QueryError
+from situ.core.time import format_duration
 from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent, aliases_of, conjuncts, rename_alias, walk
 from situ.graph.patterns import Step, steps_of
 from situ.graph.query import Aggregation, Case, Join, Window
@@ -24,6 +26,7 @@ from situ.kernel.operator import (
     no_events,
 )
 from situ.kernel.order import GroupIndex, number_positions
+from situ.lang.unparse import unparse_expression
 from situ.kernel.store import Store, StoreRows, concat_stores, empty_store, gather, order_parts
 
 _BEGINNING = np.iinfo(np.int64).min
@@ -53,10 +56,22 @@ class WindowContent:
         self.context, self.window, self.stored = context, window, stored
         self.conditions = {step.alias: _own_conditions(step) for step in steps}
         self.types = {step.alias: step.test.event_type for step in steps}
-        self.counts: dict[tuple[object, ...], int] = {}  # positions so far, by group: for windows of events
+        # For windows of events, by group: positions so far, and windows closed.
+        self.counts: dict[tuple[object, ...], int] = {}
+        self.closed: dict[tuple[object, ...], int] = {}
         self.retained = empty_store(context, stored)
         self.retained.columns |= {f"_in {alias}": pa.array([], pa.bool_()) for alias in self.conditions}
         self.closed_before = _BEGINNING
+
+    def describe(self) -> list[str]:
+        """Its steps, as a person reads them."""
+        lines = []
+        for alias, conditions in self.conditions.items():
+            text = " and ".join(map(unparse_expression, conditions))
+            lines.append(f"  {alias}: {self.types[alias]}" + (f"({text})" if text else ""))
+        if self.window.unit == "events":
+            lines.append("  positions: of all events")
+        return lines
 
     def add(self, inputs: Mapping[str, Batch]) -> tuple[Store, GroupIndex]:
         """All events at hand, in order of group and position."""
@@ -74,7 +89,7 @@ class WindowContent:
         masks = {}
         for alias, conditions in self.conditions.items():
             if self.types[alias] == name:
-                mask = batch.mask(conditions, self.context.functions)
+                mask = batch.mask(conditions, self.context.calls)
                 masks[f"_in {alias}"] = np.ones(len(batch), np.bool_) if mask is None else mask
         wanted = np.logical_or.reduce(list(masks.values()))
         rows = np.arange(len(batch)) if self.window.unit == "events" or wanted.all() else np.flatnonzero(wanted)
@@ -113,41 +128,31 @@ class WindowContent:
 
     def members(self, store: Store, index: GroupIndex, before: int) -> Members:
         """The content of the windows that close now."""
-        if self.window.unit == "events":
-            first, last, is_closed = self._count_windows(store, index, before)
-        else:
-            every, over = self.window.every, self.window.over
+        every, over = self.window.every, self.window.over
+        if self.window.unit == "time":
             # A window that ends at k * every holds an event at t if t < k * every <= t + over.
             first, last = store.time // every + 1, (store.time + over) // every
-
-            def is_closed(number: I64, event: I64) -> np.ndarray:
-                ends = number * every
-                return (ends > self.closed_before) & ((ends <= before) | (before == NO_DEADLINE))
-
+        else:
+            first, last = store.position // every, (store.position + over) // every - 1
         counts = np.maximum(last - first + 1, 0)
         event = np.repeat(np.arange(len(store)), counts)
         begin = np.cumsum(counts) - counts
         number = first[event] + np.arange(len(event)) - begin[event]
-        closed = is_closed(number, event)
+        if self.window.unit == "time":
+            ends = number * every
+            closed = (ends > self.closed_before) & ((ends <= before) | (before == NO_DEADLINE))
+        else:
+            group = store.group[event]
+            closed = (number >= self._closed_windows(index)[group]) & (number < self._full_windows(index)[group])
         return self._sorted(event[closed], number[closed], store)
 
-    def _count_windows(self, store: Store, index: GroupIndex, before: int):  # type: ignore[no-untyped-def]
-        every, over = self.window.every, self.window.over
-        total = np.array([self.counts.get(key, 0) for key in index.keys], np.int64)
-        full = total // every  # window j is complete once (j + 1) * every events are there
-        first, last = store.position // every, (store.position + over) // every - 1
-        if before == NO_DEADLINE:
-            last = np.minimum(last, ((total + every - 1) // every - 1)[store.group])
+    def _closed_windows(self, index: GroupIndex) -> I64:
+        """Per group, how many windows of events had closed before this step."""
+        return np.array([self.closed.get(key, 0) for key in index.keys], np.int64)
 
-        def is_closed(number: I64, event: I64) -> np.ndarray:
-            group = store.group[event]
-            return (number >= self._fired(index)[group]) & ((number < full[group]) | (before == NO_DEADLINE))
-
-        return first, last, is_closed
-
-    def _fired(self, index: GroupIndex) -> I64:
-        """Per group, how many windows have closed before this step."""
-        return np.array([self.counts.get(("fired", *key), 0) for key in index.keys], np.int64)
+    def _full_windows(self, index: GroupIndex) -> I64:
+        """Per group, how many windows of events are complete: j is, once (j + 1) * every events are there."""
+        return np.array([self.counts.get(key, 0) for key in index.keys], np.int64) // self.window.every
 
     def _sorted(self, event: I64, number: I64, store: Store) -> Members:
         order = np.lexsort((event, store.group[event], number))
@@ -169,11 +174,16 @@ class WindowContent:
             kept = (store.time + self.window.over) // self.window.every * self.window.every > before
             self.closed_before = max(self.closed_before, before)
         else:
-            total = np.array([self.counts.get(key, 0) for key in index.keys], np.int64)
-            full = total // self.window.every
-            self.counts.update({("fired", *key): int(n) for key, n in zip(index.keys, full, strict=True)})
+            full = self._full_windows(index)
+            self.closed.update(zip(index.keys, full.tolist(), strict=True))
             kept = (store.position + self.window.over) // self.window.every - 1 >= full[store.group]
         self.retained = store.take(np.flatnonzero(kept))
+
+
+def describe_window(window: Window) -> str:
+    """`every 1 min over 10 min`, `every 10 events`."""
+    lengths = [format_duration(n) if window.unit == "time" else f"{n} events" for n in (window.every, window.over)]
+    return f"every {lengths[0]}" + (f" over {lengths[1]}" if window.over != window.every else "")
 
 
 class RecordRows:
@@ -250,10 +260,22 @@ class AggregationOperator:
         assert isinstance(kind, Aggregation)
         self.context, self.kind = context, kind
         self.cases = context.operator.rule.cases
+        if kind.window.unit == "events" and kind.post and len(self.cases) > 1:
+            raise QueryError(
+                f"{context.operator.name} has windows of events, several cases and a <post> part",
+                place=self.cases[0].place,
+                remedy="Each case counts its own events, so their windows do not end together: use windows of time.",
+            )
         self.contents = [
             WindowContent(context, kind.window, _stored(context, case), tuple(steps_of(case.detect))) for case in self.cases
         ]
         self.selections: dict[tuple[object, ...], int] = {}
+
+    def __str__(self) -> str:
+        lines = [f"aggregation {self.context.operator.name} {describe_window(self.kind.window)}"]
+        for content in self.contents:
+            lines += content.describe()
+        return "\n".join(lines)
 
     def columns_read(self) -> dict[str, frozenset[str]]:
         return _columns_read(self.context, self.cases)
@@ -291,7 +313,7 @@ class AggregationOperator:
         indices = pa.array(chosen)
         if len(chosen):
             for item in case.assign:
-                columns[item.name] = evaluate(item.expression, rows, functions=self.context.functions).take(indices)
+                columns[item.name] = evaluate(item.expression, rows, **self.context.calls).take(indices)
             columns |= {k: v.take(indices) for k, v in self._carried(members, store, rows, case).items()}
         keys = {name: rows.group(name).take(indices) for name in self.context.operator.rule.group_by} if len(chosen) else {}
         group_keys = [index.keys[g] for g in members.group[chosen].tolist()]
@@ -325,7 +347,7 @@ class AggregationOperator:
         offsets = np.append(heads, len(codes))
         rows = PreRows(offsets, ordered.columns, ordered.keys)
         columns = {
-            item.name: evaluate(item.expression, rows, functions=self.context.functions) for item in self.kind.post
+            item.name: evaluate(item.expression, rows, **self.context.calls) for item in self.kind.post
         }
         every = np.arange(len(codes))
         if self.context.located:
@@ -403,6 +425,12 @@ class JoinOperator:
         self.content = WindowContent(context, kind.window, stored, self.steps)
         self.selections: dict[tuple[object, ...], int] = {}
 
+    def __str__(self) -> str:
+        head = f"join {self.context.operator.name} {describe_window(self.kind.window)} on {', '.join(self.kind.on)}"
+        joining = [unparse_expression(c) for step in self.steps for c in conjuncts(step.test.condition)
+                   if not aliases_of(c) <= {step.alias}]  # fmt: skip
+        return "\n".join([head, *self.content.describe(), *(f"  joined where {text}" for text in joining)])
+
     def columns_read(self) -> dict[str, frozenset[str]]:
         read = _columns_read(self.context, (self.case,))
         return {name: columns | frozenset(self.kind.on) for name, columns in read.items()}
@@ -416,7 +444,7 @@ class JoinOperator:
             return Produced(no_events(self.context), no_events(self.context), before)
         rows = CombinationRows(self.context, store, combined, self.content.types)
         columns = {
-            item.name: evaluate(item.expression, rows, functions=self.context.functions) for item in self.case.assign
+            item.name: evaluate(item.expression, rows, **self.context.calls) for item in self.case.assign
         }
         events = np.stack([combined.rows[step.alias] for step in self.steps], axis=1).reshape(-1)
         offsets = np.arange(0, len(events) + 1, len(self.steps))
@@ -444,7 +472,7 @@ class JoinOperator:
             bound.add(step.alias)
             for conjunct in self._decidable(step, bound):
                 rows = CombinationRows(self.context, store, result, self.content.types)
-                result = result.take(np.flatnonzero(evaluate_condition(conjunct, rows, functions=self.context.functions)))
+                result = result.take(np.flatnonzero(evaluate_condition(conjunct, rows, **self.context.calls)))
         assert result is not None
         return result
 

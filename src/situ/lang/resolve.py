@@ -15,7 +15,7 @@ from situ.graph.patterns import tests_of
 from situ.graph.query import Definition, Query, Stream, Subscription
 from situ.graph.typing import inputs_of
 from situ.lang.resolve_expressions import check_decimal
-from situ.lang.resolve_rules import resolve_rule
+from situ.lang.resolve_rules import check_own_name, resolve_rule
 from situ.lang.resolve_warnings import has_unbounded_state, unsupported_clauses, warnings
 
 __all__ = ["has_unbounded_state", "resolve", "unsupported_clauses", "warnings"]
@@ -129,7 +129,8 @@ def _check_inputs_exist(query: Query) -> None:
 def _check_stream(stream: Stream) -> None:
     types = {attribute.name: attribute.type for attribute in stream.attributes}
     _check_unique((a.name for a in stream.attributes), f"stream {stream.name} has two attributes", stream.place)
-    for type_ in types.values():
+    for attribute, type_ in types.items():
+        check_own_name(attribute, stream.place)
         if isinstance(type_, Decimal):
             check_decimal(type_, stream.place)
     named = {"time": (stream.time,), "order": (stream.order,), "at": stream.location or (), "key": (stream.key,)}

@@ -64,9 +64,9 @@ def resolve_names(expression: Expression, sight: Sight, aggregate: Aggregate | N
     match expression:
         case Literal():
             return expression
-        case Attribute(None, name):
-            return _bare_name(expression, sight, aggregate)
         case Attribute(alias, name):
+            if alias is None:
+                return _bare_name(expression, sight, aggregate)
             alias = _visible(alias, sight, aggregate, expression.place, name)
             check_attribute(name, sight, alias, expression.place)
             return replace(expression, alias=alias)

@@ -17,9 +17,6 @@ from situ.graph.typing import Scope, inputs_of, post_scope, pre_schema, scope_of
 from situ.lang.resolve_expressions import Sight, resolve_names
 from situ.lang.resolve_patterns import aliases_in, check_aliases, check_structure, place_of, resolve_pattern
 
-#: Columns that every complex event has beside its attributes.
-OWN_COLUMNS = ("_time", "_x_min", "_y_min", "_x_max", "_y_max")
-
 
 def resolve_rule(
     rule: Rule,
@@ -125,10 +122,7 @@ def _ordered(
         where = item.place or place
         if item.name in by_name:
             raise QueryError(f"{clause} gives {item.name!r} twice", place=where, remedy="Leave one of them out.")
-        if item.name in OWN_COLUMNS:
-            raise QueryError(
-                f"{item.name!r} is a column that every complex event has", place=where, remedy="Choose another name."
-            )
+        check_own_name(item.name, where)
         if item.name not in names:
             raise QueryError(
                 f"{clause} gives {item.name!r}, which is none of the attributes",
@@ -144,6 +138,16 @@ def _ordered(
             remedy="Every attribute is assigned, in every case; where there is no value, write null.",
         )
     return tuple(by_name[name] for name in names)
+
+
+def check_own_name(name: str, place: Place | None) -> None:
+    """An attribute is not called like situ's own columns: `_time`, `_x_min`, and those still to come."""
+    if name.startswith("_"):
+        raise QueryError(
+            f"an attribute cannot be called {name!r}",
+            place=place,
+            remedy="Names that begin with `_` are for situ's own columns, such as `_time`: choose another.",
+        )
 
 
 def _check_kind(rule: Rule, schemas: dict[str, Schema], place: Place | None) -> None:

@@ -71,7 +71,7 @@ class TreeToPattern(TreeToExpression):
             case Step() | Seq() | Or():
                 return repeat(pattern)
             case Loop():
-                raise self._error(meta, "a loop cannot repeat a loop", "Write one loop: A{2,6}, not (A{2,3}){1,2}.")
+                return repeat(Seq((Follow(pattern),)))
             case And():
                 remedy = "Detect A and B in a definition of its own, and repeat that definition."
                 raise self._error(meta, "a loop cannot repeat 'and'", remedy)

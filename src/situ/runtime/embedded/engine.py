@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as wall_clock
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -35,6 +36,8 @@ _BEGINNING = np.iinfo(np.int64).min
 class Output:
     """What one step gave, as tables: complex events by subscription, and what did not become one.
 
+    `failed_calls` counts the calls of users' functions that failed, and so gave null.
+
     No complex event with a time before `low_watermark` (microseconds) will follow.
     """
 
@@ -43,6 +46,7 @@ class Output:
     late: dict[str, pa.Table]
     rejected: dict[str, pa.Table]
     events: int
+    failed_calls: dict[str, int]
     low_watermark: int
 
 
@@ -98,6 +102,7 @@ class Engine:
         query = parse(self.query) if isinstance(self.query, str) else self.query
         self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
         contexts = contexts_of(self.graph, self.functions, self.provenance)
+        self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
         self._nodes = {name: self._node(context) for name, context in contexts.items()}
         self._streams = {s.name: _StreamState(s, self._reader(s)) for s in self.graph.streams}
         self._passed = _BEGINNING
@@ -231,7 +236,9 @@ class Engine:
                 low = min(low, produced.low_watermark)
             if operator.rule.timed_out:
                 timed_out[name] = _table(node.context, produced.timed_out)
-        return Output(complex_, timed_out, late or {}, rejected or {}, events, low)
+        failed = dict(self._failed_calls)
+        self._failed_calls.clear()
+        return Output(complex_, timed_out, late or {}, rejected or {}, events, failed, low)
 
     def program(self, name: str) -> object:
         """What the kernel runs for a definition or subscription; prints itself."""

@@ -1,0 +1,34 @@
+"""Every link of the documents leads somewhere, and every block says what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.markdown import PAGES, anchors, blocks, links, name_of
+from situ.lang.parse import parse
+from situ.lang.resolve import resolve
+
+LANGUAGES = {"situ", "python", "console", "text"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_blocks_say_what_they_are(page: Path) -> None:
+    """So that no query and no Python goes untested."""
+    assert {block.language for block in blocks(page)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "language.md"], ids=name_of)
+def test_queries_resolve(page: Path) -> None:
+    for block in blocks(page, "situ"):
+        assert resolve(parse(block.text, str(block))).operators
