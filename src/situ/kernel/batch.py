@@ -106,6 +106,12 @@ def concat_arrays(arrays: list[pa.Array]) -> pa.Array:
     return pa.concat_arrays([array if array.type == target else array.cast(target) for array in arrays])
 
 
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
 def as_timestamps(times: I64) -> pa.Array:
     return pa.Array.from_buffers(TIMESTAMP_ARROW, len(times), [None, pa.py_buffer(np.ascontiguousarray(times))])
 

@@ -132,12 +132,13 @@ class Shard:
     counters: I64
 
     @classmethod
-    def empty(cls) -> Shard:
+    def empty(cls, runs: int = POOL, nodes: int = 4 * POOL) -> Shard:
+        """With room for so many at first."""
         counters = np.zeros(COUNTERS, np.int64)
         counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
-        runs = _pool(Runs, _RUN_TYPES, POOL)
-        runs.state[:] = -1
-        return cls(runs, _pool(Nodes, _NODE_TYPES, 4 * POOL), counters)
+        pool = _pool(Runs, _RUN_TYPES, runs)
+        pool.state[:] = -1
+        return cls(pool, _pool(Nodes, _NODE_TYPES, nodes), counters)
 
     def run(self, code: Code, events: Events, groups: Groups, host: int) -> Matches:
         """Offer events in order; the matches they complete or whose deadline they pass."""

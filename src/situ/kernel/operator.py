@@ -85,9 +85,14 @@ class RunningOperator(Protocol):
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         """Read events, all of them before `before` and none before the last call's; time has passed up to it."""
 
-    def snapshot(self) -> dict[str, pa.Table]: ...
+    def digests(self) -> Mapping[str, str]:
+        """For every table of its state, what the table's digest must be to fit."""
 
-    def restore(self, tables: Mapping[str, pa.Table]) -> None: ...
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """Its state as tables, each with its digest."""
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take over a state that fits, in place of the one it has (none yet)."""
 
 
 def complex_events(context: Context, times: I64, columns: Mapping[str, pa.Array]) -> Batch:

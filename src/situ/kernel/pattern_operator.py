@@ -15,7 +15,7 @@ from situ.graph.patterns import tests_of
 from situ.graph.query import Case
 from situ.graph.typing import scope_of
 from situ.kernel.arrays import I64, U64, Events, Nodes
-from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays
+from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays, one_chunk
 from situ.kernel.columns import evaluate
 from situ.kernel.conditions import Term
 from situ.kernel.matcher import Host, Matcher, Matches, concat_matches
@@ -30,6 +30,7 @@ from situ.kernel.operator import (
 from situ.kernel.order import GroupIndex, counting_order, dense_ranks, is_sorted, number_positions
 from situ.kernel.policies import Policies
 from situ.kernel.program import Program, pattern_to_program
+from situ.kernel.snapshot import pattern_sections, restore_pattern
 from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
 
 #: Forget idle groups when there are this many, and they are most of all groups.
@@ -301,6 +302,26 @@ class CaseRun:
         self.policies.forget(idle)
 
 
+    # --- snapshots
+
+    def snapshot(self) -> pa.Table:
+        """The state, a row per group."""
+        group_by = self.context.operator.rule.group_by
+        some_input = self.context.schemas[self.types[0]]
+        types = [to_arrow(some_input.type_of(key)) for key in group_by]
+        return pattern_sections(
+            self.matcher, self.policies, self.retained, self.groups.keys, types, self.context.provenance
+        )
+
+    def restore(self, table: pa.Table) -> None:
+        """Take over the state of a program with the same digest."""
+        self.groups = GroupIndex()
+        keys = [one_chunk(table.column(f"key {i}")) for i in range(len(self.context.operator.rule.group_by))]
+        if table.num_rows:
+            self.groups.numbers(keys, table.num_rows)
+        self.retained = restore_pattern(table, self.matcher, self.policies, list(self.retained.columns))
+
+
 class HostRows(MatchRows):
     """One path for a host condition. The event under test is the last one, and no aggregate sees it."""
 
@@ -357,6 +378,16 @@ class PatternOperator:
             for name, columns in case.columns_read().items():
                 read[name] |= columns
         return read
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        return {f"case {number}": case.snapshot() for number, case in enumerate(self.cases)}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        for number, case in enumerate(self.cases):
+            case.restore(tables[f"case {number}"])
+
+    def digests(self) -> dict[str, str]:
+        return {f"case {number}": case.program.digest for number, case in enumerate(self.cases)}
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         produced = [case.process(inputs, before) for case in self.cases]

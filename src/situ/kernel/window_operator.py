@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,12 +11,13 @@ import pyarrow as pa
 
 from situ.core.errors import QueryError
 from situ.core.time import format_duration
+from situ.core.types import to_arrow
 from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent, aliases_of, conjuncts, rename_alias, walk
 from situ.graph.patterns import Step, steps_of
 from situ.graph.query import Aggregation, Case, Join, Window
 from situ.graph.typing import THIS
 from situ.kernel.arrays import NO_DEADLINE, I64
-from situ.kernel.batch import ORIGINS, Batch, as_timestamps
+from situ.kernel.batch import ORIGINS, Batch, as_timestamps, one_chunk
 from situ.kernel.columns import RECORDS, Rows, evaluate, evaluate_condition
 from situ.kernel.operator import (
     Context,
@@ -26,6 +28,7 @@ from situ.kernel.operator import (
     no_events,
 )
 from situ.kernel.order import GroupIndex, number_positions
+from situ.kernel.snapshot import with_digest
 from situ.lang.unparse import unparse_expression
 from situ.kernel.store import Store, StoreRows, concat_stores, empty_store, gather, order_parts
 
@@ -180,6 +183,39 @@ class WindowContent:
         self.retained = store.take(np.flatnonzero(kept))
 
 
+    # --- snapshots
+
+    def snapshot(self, digest: str) -> dict[str, pa.Table]:
+        """The events of open windows, and for windows of events what has been counted."""
+        numbers = {"type_rank": self.retained.type_rank, "time": self.retained.time, "position": self.retained.position}
+        events = pa.table({name: pa.array(values) for name, values in numbers.items()} | self.retained.columns)
+        keys = list(self.counts)
+        key_types = [self._key_type(name) for name in self.context.operator.rule.group_by]
+        counted = {f"key {i}": pa.array([key[i] for key in keys], type_) for i, type_ in enumerate(key_types)}
+        counted["count"] = pa.array([self.counts[key] for key in keys], pa.int64())
+        counted["closed"] = pa.array([self.closed.get(key, 0) for key in keys], pa.int64())
+        until = pa.table({"closed_before": pa.array([self.closed_before], pa.int64())})
+        tables = {"events": events, "counts": pa.table(counted), "until": until}
+        return {name: with_digest(table, digest) for name, table in tables.items()}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        events = tables["events"].combine_chunks()
+        columns = {name: one_chunk(events.column(name)) for name in self.retained.columns}
+        rank, time, position = (events.column(name).to_numpy() for name in ("type_rank", "time", "position"))
+        zeros = np.zeros(len(time), np.int64)
+        self.retained = Store(rank, time, zeros, position, zeros.astype(np.uint8), columns)
+        counts = tables["counts"]
+        width = len(self.context.operator.rule.group_by)
+        keys = list(zip(*(counts.column(f"key {i}").to_pylist() for i in range(width)), strict=True))
+        keys = keys if width else [()] * counts.num_rows
+        self.counts = dict(zip(keys, counts.column("count").to_pylist(), strict=True))
+        self.closed = dict(zip(keys, counts.column("closed").to_pylist(), strict=True))
+        self.closed_before = tables["until"].column("closed_before")[0].as_py()
+
+    def _key_type(self, name: str) -> pa.DataType:
+        return to_arrow(self.context.schemas[next(iter(self.context.inputs))].type_of(name))
+
+
 def describe_window(window: Window) -> str:
     """`every 1 min over 10 min`, `every 10 events`."""
     lengths = [format_duration(n) if window.unit == "time" else f"{n} events" for n in (window.every, window.over)]
@@ -295,6 +331,15 @@ class AggregationOperator:
         order = np.argsort(joined.time, kind="stable")
         events = complex_events(self.context, joined.time, columns).take(order)
         return Produced(events, no_events(self.context), before)
+
+    def digests(self) -> dict[str, str]:
+        return _digests(self, len(self.contents))
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        return _snapshot(self, self.contents)
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        _restore(tables, self.contents)
 
     def _records(self, case: Case, content: WindowContent, inputs: Mapping[str, Batch], before: int) -> _Records:
         store, index = content.add(inputs)
@@ -456,6 +501,15 @@ class JoinOperator:
         batch = complex_events(self.context, members.time[combined.record], columns)
         return Produced(batch.take(np.argsort(batch.times, kind="stable")), no_events(self.context), before)
 
+    def digests(self) -> dict[str, str]:
+        return _digests(self, 1)
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        return _snapshot(self, [self.content])
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        _restore(tables, [self.content])
+
     def _combinations(self, members: Members, store: Store) -> _Combinations:
         keys = self._keys(store)
         result: _Combinations | None = None
@@ -602,3 +656,19 @@ def _columns_read(context: Context, cases: Iterable[Case]) -> dict[str, frozense
             read[name] |= columns
     always = {*context.operator.rule.group_by, *context.carried}
     return {name: frozenset(columns | always) for name, columns in read.items()}
+
+
+def _digests(operator: object, contents: int) -> dict[str, str]:
+    """All tables of a window operator fit the operator as it prints itself."""
+    digest = hashlib.sha256(str(operator).encode()).hexdigest()[:16]
+    return {f"case {n} {name}": digest for n in range(contents) for name in ("events", "counts", "until")}
+
+
+def _snapshot(operator: object, contents: list[WindowContent]) -> dict[str, pa.Table]:
+    digest = next(iter(_digests(operator, 1).values()))
+    return {f"case {n} {name}": t for n, c in enumerate(contents) for name, t in c.snapshot(digest).items()}
+
+
+def _restore(tables: Mapping[str, pa.Table], contents: list[WindowContent]) -> None:
+    for n, content in enumerate(contents):
+        content.restore({name: tables[f"case {n} {name}"] for name in ("events", "counts", "until")})

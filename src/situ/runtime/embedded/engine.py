@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time as wall_clock
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from situ.core.errors import InputError, QueryError, did_you_mean
+from situ.core.errors import InputError, QueryError, StateError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.types import to_arrow
@@ -21,6 +21,7 @@ from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import Batch, as_timestamps
 from situ.kernel.operator import Context, RunningOperator, contexts_of
+from situ.kernel.snapshot import digest_of, pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import has_unbounded_state, resolve
 from situ.runtime.embedded.compile import compile_operator
@@ -239,6 +240,57 @@ class Engine:
         failed = dict(self._failed_calls)
         self._failed_calls.clear()
         return Output(complex_, timed_out, late or {}, rejected or {}, events, failed, low)
+
+    # --- snapshots
+
+    def snapshot(self) -> bytes:
+        """The whole state, for `restore` in another engine of the same query."""
+        tables: dict[str, pa.Table] = {}
+        for name, node in self._nodes.items():
+            tables |= {f"operator/{name}/{part}": table for part, table in node.operator.snapshot().items()}
+            tables |= {f"inbox/{name}/{type_}": inbox.table() for type_, inbox in node.inboxes.items()}
+        tables |= {f"stream/{name}": inbox.table() for name, inbox in self._pending.items()}
+        tables["engine"] = self._progress()
+        return pack(tables)
+
+    def restore(self, snapshot: bytes, *, changed: Collection[str] = ()) -> None:
+        """Go on from a snapshot. Operators named in `changed` (and those new in the query) start afresh; any other
+        whose program is not that of the snapshot is refused."""
+        tables = unpack(snapshot)
+        for name, node in self._nodes.items():
+            parts = {part: tables.get(f"operator/{name}/{part}") for part in node.operator.digests()}
+            if name in changed or all(table is None for table in parts.values()):
+                continue
+            for part, digest in node.operator.digests().items():
+                if parts[part] is None or digest_of(parts[part]) != digest:
+                    raise StateError(
+                        f"the snapshot's state of {name} is of another program",
+                        remedy=f"Restore with changed=['{name}'] to start it afresh, or use the query of the snapshot.",
+                    )
+            node.operator.restore(parts)  # type: ignore[arg-type]
+            for type_, inbox in node.inboxes.items():
+                inbox.restore(tables[f"inbox/{name}/{type_}"])
+        for name, inbox in self._pending.items():
+            if f"stream/{name}" in tables:
+                inbox.restore(tables[f"stream/{name}"])
+        self._restore_progress(tables["engine"])
+
+    def _progress(self) -> pa.Table:
+        """How far every stream and operator has come."""
+        streams = [(f"stream/{name}", state.latest, state.reader.rows_read) for name, state in self._streams.items()]
+        operators = [(f"operator/{name}", node.low_watermark, 0) for name, node in self._nodes.items()]
+        names, times, rows = zip(*streams, *operators, ("engine", self._passed, 0), strict=True)
+        return pa.table({"name": names, "time": pa.array(times, pa.int64()), "rows": pa.array(rows, pa.int64())})
+
+    def _restore_progress(self, table: pa.Table) -> None:
+        for row in table.to_pylist():
+            kind, _, name = row["name"].partition("/")
+            if kind == "engine":
+                self._passed = row["time"]
+            elif kind == "stream" and name in self._streams:
+                self._streams[name].latest, self._streams[name].reader.rows_read = row["time"], row["rows"]
+            elif kind == "operator" and name in self._nodes:
+                self._nodes[name].low_watermark = row["time"]
 
     def program(self, name: str) -> object:
         """What the kernel runs for a definition or subscription; prints itself."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
-from situ.kernel.batch import Batch, concat
+from situ.kernel.batch import Batch, concat, one_chunk
+
+_TIME = "_inbox time"
 
 
 class Inbox:
@@ -34,6 +37,17 @@ class Inbox:
                 later.append(batch.take(~early))
         self.waiting = later
         return concat(ready) if ready else None
+
+
+    def table(self) -> pa.Table:
+        """What waits, for a snapshot."""
+        joined = concat(self.waiting) if self.waiting else Batch(np.zeros(0, np.int64), {})
+        return pa.table(joined.columns | {_TIME: pa.array(joined.times)})
+
+    def restore(self, table: pa.Table) -> None:
+        columns = {name: one_chunk(table.column(name)) for name in table.column_names}
+        times = columns.pop(_TIME).to_numpy()
+        self.waiting = [Batch(times, columns)] if len(times) else []
 
 
 def latest(times: np.ndarray, so_far: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from situ.graph.query import Stream
 from situ.io.conform import Conformed, conform
 from situ.io.source import Chunk, Source
 from situ.kernel.arrays import NO_DEADLINE
-from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat, one_chunk
 from situ.kernel.operator import ORIGIN, ORIGIN_LIST
 
 _BEGINNING = np.iinfo(np.int64).min
@@ -37,7 +37,7 @@ class StreamReader:
 
     def batch(self, conformed: Conformed, load: Chunk | None = None) -> Batch:
         """A batch of the rows; columns that `conformed` lacks are loaded from the chunk when they are read."""
-        columns = {name: _one_chunk(conformed.events.column(name)) for name in conformed.events.column_names}
+        columns = {name: one_chunk(conformed.events.column(name)) for name in conformed.events.column_names}
         first = self.rows_read
         self.rows_read += len(conformed.times)
 
@@ -47,7 +47,7 @@ class StreamReader:
             if attributes:
                 assert load is not None, attributes
                 table = load.read(attributes).events
-                loaded = {name: _one_chunk(table.column(name)) for name in attributes}
+                loaded = {name: one_chunk(table.column(name)) for name in attributes}
             return loaded | {name: self._derived(name, columns, conformed.times, first) for name in names if name.startswith("_")}
 
         return Batch(conformed.times, columns, read)
@@ -67,12 +67,6 @@ class StreamReader:
             fields=list(ORIGIN),
         )
         return pa.ListArray.from_arrays(pa.array(np.arange(len(times) + 1, dtype=np.int32)), rows).cast(ORIGIN_LIST)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
 
 
 @dataclass(frozen=True, slots=True)
