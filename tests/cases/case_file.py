@@ -115,7 +115,12 @@ def load(path: Path) -> Case:
 def compare(case: Case, run: Run) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """What the engine finds and what the file says, in the same form: nothing that is found goes unmentioned."""
     found = run(case)
-    given = {"expected": found.complex_events, "timed out": found.timed_out, "late": found.late, "rejected": found.rejected}
+    given = {
+        "expected": found.complex_events,
+        "timed out": found.timed_out,
+        "late": found.late,
+        "rejected": found.rejected,
+    }
     shown: dict[str, list[str]] = {}
     wanted: dict[str, list[str]] = {}
     for kind, tables in given.items():

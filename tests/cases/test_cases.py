@@ -99,7 +99,9 @@ def to_found(outputs: list[Output]) -> Found:
     return Found(**{kind: {n: pa.concat_tables(t) for n, t in tables.items()} for kind, tables in parts.items()})
 
 
-@pytest.mark.parametrize("run", [by_oracle, by_engine, row_by_row, in_pieces(1), in_pieces(2)], ids=lambda r: r.__name__)
+@pytest.mark.parametrize(
+    "run", [by_oracle, by_engine, row_by_row, in_pieces(1), in_pieces(2)], ids=lambda r: r.__name__
+)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_case(path: Path, run: Run) -> None:
     case = load(path)

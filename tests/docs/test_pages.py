@@ -1,12 +1,14 @@
-"""Every link of the documents leads somewhere, and every block says what it is."""
+"""Every link of the documents leads somewhere, every name exists, and every block says what it is."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
-from docs.markdown import PAGES, anchors, blocks, links, name_of
+from docs.markdown import PAGES, anchors, blocks, links, name_of, without_blocks
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 
@@ -20,6 +22,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_names_exist(page: Path) -> None:
+    """`situ.lang.parse.parse`: a module, or what it holds."""
+    for name in re.findall(r"`(situ(?:\.\w+)+)", without_blocks(page)):
+        assert resolve_name(name) is not None, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

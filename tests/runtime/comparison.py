@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
-from oracle import detect
+from oracle.detect import OracleResult
 from strategies import Rows
 
 from situ.core.types import to_arrow
@@ -75,9 +75,8 @@ def _rows(graph: OperatorGraph, name: str, table: pa.Table) -> list[tuple[Any, .
     return [(*map(_rounded, row),) for row in zip(*columns, times, strict=True)]
 
 
-def expected(graph: OperatorGraph, rows: Rows) -> Found:
+def expected(graph: OperatorGraph, result: OracleResult) -> Found:
     """What the oracle says."""
-    result = detect(graph, rows)
     found: Found = {}
     for name, matches in result.matches.items():
         names = graph.schemas[name].names

@@ -1,7 +1,7 @@
 """TCEP's evaluation query (figure 8): a join over windows of two road sections, in situ's language.
 
-    ((vehiclesAtSectionV1 window WINDOW_SIZE) join (vehiclesAtSectionV2 window WINDOW_SIZE) on 'highwayId
-      where { (enteredVehicles, exitVehicles) => enteredVehicles.count > exitVehicles.count } demand QOS_DEMANDS)
+((vehiclesAtSectionV1 window WINDOW_SIZE) join (vehiclesAtSectionV2 window WINDOW_SIZE) on 'highwayId
+  where { (enteredVehicles, exitVehicles) => enteredVehicles.count > exitVehicles.count } demand QOS_DEMANDS)
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -300,76 +299,6 @@ def rises(*outputs: Any) -> list[float]:
     return [by for output in outputs for by in output.complex_events["Rise"].column("by").to_pylist()]
 
 
-def test_late_rows_are_judged_one_by_one() -> None:
-    """The same rows are late however the input is cut, and `_lateness` says by how much."""
-    query = QUERY.replace("time ts\n", "time ts watermark 2 s\n")
-    rows = readings((1, 1.0, 0), (1, 2.0, 5), (1, 9.0, 2), (1, 1.5, 3), (1, 3.0, 6), (1, 0.0, 1))
-    late = [
-        {"sensor": 1, "value": 9.0, "_lateness": datetime.timedelta(seconds=1)},
-        {"sensor": 1, "value": 0.0, "_lateness": datetime.timedelta(seconds=3)},
-    ]
-    for size in (1, 2, 3, 6):
-        engine = Engine(query)
-        outputs = [engine.feed(rows.slice(start, size)) for start in range(0, 6, size)]
-        tables = [output.late["Reading"].drop_columns(["ts"]) for output in outputs if output.late]
-        assert pa.concat_tables(tables).to_pylist() == late
-        assert rises(*outputs, engine.close()) == [0.5, 0.5, 1.0]  # 1 at 0 s, 1.5 at 3 s, 2 at 5 s, 3 at 6 s
-        assert sum(output.events for output in outputs) == 6
-
-
-TWO_STREAMS = """
-    stream Reading(value int, ts int) time ts in s
-    stream Alarm(value int, ts int) time ts in s  idle after 10 s
-    subscribe Rise
-      detect   Reading as a then Reading(value > a.value) as b within 100 s
-      assign   by = b.value - a.value
-    subscribe Alarmed
-      detect   Reading as a then Alarm as b within 2 s
-      assign   at = b.ts
-"""
-
-
-def seconds(*rows: tuple[int, int]) -> pa.Table:
-    """(value, second) of every event."""
-    values, times = zip(*rows, strict=True)
-    return pa.table({"value": pa.array(values, pa.int64()), "ts": pa.array(times, pa.int64())})
-
-
-def test_an_idle_stream_stops_holding_the_others_back() -> None:
-    now = 1000.0
-    engine = Engine(TWO_STREAMS, clock=lambda: now)
-    first = engine.feed(seconds((0, 0)), "Alarm")
-    second = engine.feed(seconds((1, 1), (2, 2), (4, 3)), "Reading")
-    assert rises(first, second) == []  # another alarm could still come before
-    now += 9.9
-    assert rises(engine.feed(seconds((4, 4)), "Reading")) == []
-    now += 0.2
-    assert rises(engine.feed(seconds((0, 5)), "Reading")) == [1, 2]  # all that is certain before 5 s
-
-    # What the stream sends after its silence is late where the others have gone on; the rest of it is not.
-    woken = engine.feed(seconds((0, 3), (0, 6)), "Alarm")
-    assert woken.late["Alarm"].to_pylist() == [{"value": 0, "ts": 3, "_lateness": datetime.timedelta(seconds=2)}]
-    end = engine.close()
-    assert end.complex_events["Alarmed"].column("at").to_pylist() == [6, 6]  # with the readings of 4 s and 5 s
-
-
-def test_a_stream_that_never_sent_anything_is_idle_after_its_time() -> None:
-    now = 1000.0
-    engine = Engine(TWO_STREAMS, clock=lambda: now)
-    assert rises(engine.feed(seconds((1, 1), (2, 2), (4, 3)), "Reading")) == []
-    now += 10
-    assert rises(engine.feed(seconds((0, 4)), "Reading")) == [1, 2]
-
-
-def test_without_idle_after_a_silent_stream_holds_the_others_for_ever() -> None:
-    now = 0.0
-    engine = Engine(TWO_STREAMS.replace("idle after 10 s", ""), clock=lambda: now)
-    engine.feed(seconds((1, 1), (2, 2)), "Reading")
-    now = 1e9
-    assert rises(engine.feed(seconds((3, 9)), "Reading")) == []
-    assert rises(engine.close()) == [1, 1]
-
-
 WRONG_ROWS: dict[str, tuple[Callable[[Engine], object], tuple[str | None, str, str]]] = {
     "an unknown stream": (
         lambda engine: engine.feed(READINGS, "Readings"),
@@ -414,7 +343,9 @@ def test_rejected_rows_of_a_feed() -> None:
     assert rises(output, engine.close()) == RISES
 
 
-@pytest.mark.parametrize("act", [lambda e: e.feed(READINGS), lambda e: e.close(), lambda e: list(e.run({"Reading": READINGS}))])
+@pytest.mark.parametrize(
+    "act", [lambda e: e.feed(READINGS), lambda e: e.close(), lambda e: list(e.run({"Reading": READINGS}))]
+)
 def test_nothing_comes_after_the_end(act: Callable[[Engine], object]) -> None:
     engine = Engine(QUERY)
     engine.feed(READINGS)

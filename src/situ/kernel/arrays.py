@@ -59,7 +59,9 @@ class Events(NamedTuple):
     whole_null: U8
     real: F64
     real_null: U8
-    chosen: U8  # 1: may open a selection
+    opened: I64  # written: the number of the selection that an event opens
+    chosen_offset: I64  # by group: where the numbers of the selections to process stand (empty: process all)
+    chosen: I64
 
 
 class Runs(NamedTuple):

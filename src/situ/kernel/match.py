@@ -59,8 +59,7 @@ def match(begin: int, code: Code, events: Events, groups: Groups, runs: Runs, no
         old, fired_before = groups.head[group], counters[FIRED_USED]
         groups.head[group] = -1
         old = offer(event, old, code, events, groups, runs, nodes, fired, counters, stack, host)
-        if events.chosen[event] != 2:
-            start(event, code, events, groups, runs, nodes, fired, counters, stack, host)
+        start(event, code, events, groups, runs, nodes, fired, counters, stack, host)
         if code.window[2] != 0:
             mark_continued(groups.head[group], fired_before, code.state_conjunction, code.state_variable, runs,
                            nodes, fired, counters)  # fmt: skip
@@ -196,10 +195,25 @@ def start(event: int, code: Code, events: Events, groups: Groups, runs: Runs, no
         if selection < 0:
             selection = groups.selections[group]
             groups.selections[group] += 1
-        if events.chosen[event] == 0:
+            if len(events.opened) > 0:
+                events.opened[event] = selection
+        if len(events.chosen_offset) > 0 and not is_chosen(group, selection, events.chosen_offset, events.chosen):
             continue
         take(event, state, -1, NONE, time, events.position[event], 0, NO_DEADLINE, selection, time, code, events,
              groups, runs, nodes, fired, counters)  # fmt: skip
+
+
+@jit
+def is_chosen(group: int, selection: int, offsets: I64, numbers: I64) -> bool:
+    """Whether a selection is one of those to be processed."""
+    low, high = offsets[group], offsets[group + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] < selection:
+            low = middle + 1
+        else:
+            high = middle
+    return low < offsets[group + 1] and numbers[low] == selection
 
 
 @inlined

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +37,7 @@ class Context:
     schemas: Mapping[str, Schema]
     calls: Calls
     provenance: bool = False
+    chosen: Mapping[tuple[object, ...], Collection[int]] | None = None  # process these selections only, by group key
 
     @property
     def located(self) -> bool:
@@ -48,7 +49,13 @@ class Context:
         return (EXTENT if self.located else ()) + ((ORIGINS,) if self.provenance else ())
 
 
-def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
+#: Selections to process, by operator and group key.
+Selections = Mapping[str, Mapping[tuple[object, ...], Collection[int]]]
+
+
+def contexts_of(
+    graph: OperatorGraph, functions: Functions, provenance: bool, selections: Selections | None = None
+) -> dict[str, Context]:
     """The context of every operator, in the graph's order. They count failed calls together."""
     calls: Calls = {"functions": functions, "errors": Counter()}
     order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
@@ -63,17 +70,23 @@ def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) ->
             for rank, name in enumerate(ranked)
         }
         located[operator.name] = any(input_.located for input_ in inputs.values())
-        contexts[operator.name] = Context(operator, inputs, graph.schemas, calls, provenance)
+        contexts[operator.name] = Context(
+            operator, inputs, graph.schemas, calls, provenance, (selections or {}).get(operator.name)
+        )
     return contexts
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What a step of an operator gave. No complex event before `low_watermark` will follow."""
+    """What a step of an operator gave. No complex event before `low_watermark` will follow.
+
+    `selections` (on request): those that closed, with their atomic events.
+    """
 
     events: Batch
     timed_out: Batch
     low_watermark: int
+    selections: pa.Table | None = None
 
 
 class RunningOperator(Protocol):

@@ -30,7 +30,8 @@ from situ.kernel.operator import (
 from situ.kernel.order import GroupIndex, counting_order, dense_ranks, is_sorted, number_positions
 from situ.kernel.policies import Policies
 from situ.kernel.program import Program, pattern_to_program
-from situ.kernel.snapshot import pattern_sections, restore_pattern
+from situ.kernel.selections import SelectionLog, chosen_numbers
+from situ.kernel.snapshot import pattern_sections, restore_pattern, with_digest
 from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
 
 #: Forget idle groups when there are this many, and they are most of all groups.
@@ -62,6 +63,11 @@ class CaseRun:
         self.types = tuple(dict.fromkeys(test.event_type for test in tests_of(case.detect)))
         self.stored = self._stored_columns()
         self.retained = empty_store(context, self.stored)
+        carried = {name: self.retained.columns[name] for name in self._logged()} if context.provenance else {}
+        self.log = SelectionLog.empty(case.within, carried) if context.provenance else None
+
+    def _logged(self) -> list[str]:
+        return [ORIGINS, *(f"group.{key}" for key in self.context.operator.rule.group_by)]
 
     # --- what is read
 
@@ -99,8 +105,7 @@ class CaseRun:
 
     # --- a step
 
-    def process(self, inputs: Mapping[str, Batch], before: int) -> tuple[Produced, Produced]:
-        """Complex events, and partial matches that timed out."""
+    def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         new = self._candidates(inputs)
         store = concat_stores(self.retained, new.store)
         events = self._events(store, new)
@@ -109,14 +114,23 @@ class CaseRun:
         found = [self.matcher.run(events, host)] if len(new.order) else []
         found.append(self.matcher.pass_time(before))
         matches = self._settle(concat_matches(found), before, store)
+        selections = self._selections(events, store, before)
         self._retain(store)
         low = min(before, self.policies.low_watermark)
         timed_out = matches.timed_out != 0
         if not timed_out.any():
-            return Produced(self._complex(matches, store), no_events(self.context), low)
+            return Produced(self._complex(matches, store), no_events(self.context), low, selections)
         stayed = matches.take(np.flatnonzero(~timed_out))
         gone = matches.take(np.flatnonzero(timed_out))
-        return Produced(self._complex(stayed, store), self._complex(gone, store), low)
+        return Produced(self._complex(stayed, store), self._complex(gone, store), low, selections)
+
+    def _selections(self, events: Events, store: Store, before: int) -> pa.Table | None:
+        if self.log is None:
+            return None
+        indices = pa.array(events.order)
+        columns = {name: store.columns[name].take(indices) for name in self._logged()}
+        self.log.add(store.group[events.order], store.time[events.order], events.opened[events.order], columns)
+        return self.log.close(before, ORIGINS, {key: f"group.{key}" for key in self.context.operator.rule.group_by})
 
     def _settle(self, found: Matches, before: int, store: Store) -> Matches:
         if not self.policies.needed:
@@ -205,6 +219,7 @@ class CaseRun:
         for number, term in enumerate(conditions.real_terms):
             _fill(self._term(term, store), real, real_null, number)
         accepted = np.concatenate([np.zeros(kept, np.uint64), new.accepted]) if kept else new.accepted
+        chosen_offset, chosen = chosen_numbers(self.context.chosen, self.groups)
         return Events(
             order=new.order + kept if kept else new.order,
             group=store.group,
@@ -215,12 +230,10 @@ class CaseRun:
             whole_null=whole_null,
             real=real,
             real_null=real_null,
-            chosen=self._chosen(store, new.order + kept),
+            opened=np.full(len(store), -1, np.int64) if self.log is not None else np.zeros(0, np.int64),
+            chosen_offset=chosen_offset,
+            chosen=chosen,
         )
-
-    def _chosen(self, store: Store, order: I64) -> np.ndarray:
-        """All selections are processed, unless only some are asked for: then the kernel asks by number."""
-        return np.ones(len(store), np.uint8)
 
     def _term(self, term: Term, store: Store) -> pa.Array:
         rows = StoreRows(store, term.event_type, self.context.schemas[term.event_type].names)
@@ -313,6 +326,17 @@ class CaseRun:
             self.matcher, self.policies, self.retained, self.groups.keys, types, self.context.provenance
         )
 
+    def snapshot_log(self) -> pa.Table:
+        """The candidates that open selections may hold."""
+        assert self.log is not None
+        numbers = {name: pa.array(getattr(self.log, name)) for name in ("group", "time", "opened", "reported")}
+        return with_digest(pa.table(numbers | self.log.columns), self.program.digest)
+
+    def restore_log(self, table: pa.Table) -> None:
+        columns = {name: one_chunk(table.column(name)) for name in self._logged()}
+        group, time, opened, reported = (table.column(n).to_numpy() for n in ("group", "time", "opened", "reported"))
+        self.log = SelectionLog(self.case.within, group, time, opened, reported.astype(np.uint8), columns)
+
     def restore(self, table: pa.Table) -> None:
         """Take over the state of a program with the same digest."""
         self.groups = GroupIndex()
@@ -380,14 +404,22 @@ class PatternOperator:
         return read
 
     def snapshot(self) -> dict[str, pa.Table]:
-        return {f"case {number}": case.snapshot() for number, case in enumerate(self.cases)}
+        tables = {f"case {number}": case.snapshot() for number, case in enumerate(self.cases)}
+        if self.context.provenance:
+            tables |= {f"case {number} log": case.snapshot_log() for number, case in enumerate(self.cases)}
+        return tables
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         for number, case in enumerate(self.cases):
             case.restore(tables[f"case {number}"])
+            if self.context.provenance:
+                case.restore_log(tables[f"case {number} log"])
 
     def digests(self) -> dict[str, str]:
-        return {f"case {number}": case.program.digest for number, case in enumerate(self.cases)}
+        digests = {f"case {number}": case.program.digest for number, case in enumerate(self.cases)}
+        if self.context.provenance:
+            digests |= {f"case {number} log": case.program.digest for number, case in enumerate(self.cases)}
+        return digests
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         produced = [case.process(inputs, before) for case in self.cases]
@@ -395,6 +427,7 @@ class PatternOperator:
             _merged([p.events for p in produced]),
             _merged([p.timed_out for p in produced]),
             min(p.low_watermark for p in produced),
+            pa.concat_tables([p.selections for p in produced]) if self.context.provenance else None,
         )
 
 

@@ -147,6 +147,10 @@ class WindowContent:
         else:
             group = store.group[event]
             closed = (number >= self._closed_windows(index)[group]) & (number < self._full_windows(index)[group])
+        if self.context.chosen is not None:
+            chosen = [frozenset(self.context.chosen.get(key or (), ())) for key in index.keys]
+            pairs = zip(store.group[event].tolist(), number.tolist(), strict=True)
+            closed &= np.fromiter((n in chosen[g] for g, n in pairs), np.bool_, len(number))
         return self._sorted(event[closed], number[closed], store)
 
     def _closed_windows(self, index: GroupIndex) -> I64:
@@ -305,7 +309,6 @@ class AggregationOperator:
         self.contents = [
             WindowContent(context, kind.window, _stored(context, case), tuple(steps_of(case.detect))) for case in self.cases
         ]
-        self.selections: dict[tuple[object, ...], int] = {}
 
     def __str__(self) -> str:
         lines = [f"aggregation {self.context.operator.name} {describe_window(self.kind.window)}"]
@@ -327,10 +330,17 @@ class AggregationOperator:
             joined = self._post(joined)
         columns = dict(joined.columns)
         if self.context.provenance:
-            columns["_selection"] = pa.array(self._selection_numbers(joined))
+            columns["_selection"] = pa.array(joined.window)
         order = np.argsort(joined.time, kind="stable")
         events = complex_events(self.context, joined.time, columns).take(order)
-        return Produced(events, no_events(self.context), before)
+        return Produced(events, no_events(self.context), before, self._selections(events))
+
+    def _selections(self, events: Batch) -> pa.Table | None:
+        """A window's selection is its content."""
+        if not self.context.provenance:
+            return None
+        names = ("_selection", ORIGINS)
+        return pa.table({"_time": as_timestamps(events.times)} | {name: events.columns[name] for name in names})
 
     def digests(self) -> dict[str, str]:
         return _digests(self, len(self.contents))
@@ -402,14 +412,6 @@ class AggregationOperator:
         first = ordered.take(heads)
         return _Records(first.window, first.time, first.group_keys, columns, first.keys)
 
-    def _selection_numbers(self, records: _Records) -> I64:
-        numbers = np.zeros(len(records.time), np.int64)
-        for row in np.argsort(records.time, kind="stable"):
-            key = records.group_keys[row]
-            numbers[row] = self.selections.get(key, 0)
-            self.selections[key] = int(numbers[row]) + 1
-        return numbers
-
 
 @dataclass(frozen=True, slots=True)
 class _Records:
@@ -468,7 +470,6 @@ class JoinOperator:
         stored = _stored(context, self.case)
         stored = {name: tuple(sorted({*columns, *kind.on})) for name, columns in stored.items()}
         self.content = WindowContent(context, kind.window, stored, self.steps)
-        self.selections: dict[tuple[object, ...], int] = {}
 
     def __str__(self) -> str:
         head = f"join {self.context.operator.name} {describe_window(self.kind.window)} on {', '.join(self.kind.on)}"
@@ -496,7 +497,7 @@ class JoinOperator:
         if self.context.located:
             columns |= joined_extents(store.columns, events, offsets)
         if self.context.provenance:
-            columns["_selection"] = pa.array(self._selection_numbers(members, index)[combined.record])
+            columns["_selection"] = pa.array(members.window[combined.record])
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], events, offsets)
         batch = complex_events(self.context, members.time[combined.record], columns)
         return Produced(batch.take(np.argsort(batch.times, kind="stable")), no_events(self.context), before)
@@ -555,14 +556,6 @@ class JoinOperator:
             columns.append(merged)
             null |= merged.is_null().to_numpy(zero_copy_only=False)
         return np.where(null, -1, GroupIndex().numbers(columns, len(store)))
-
-    def _selection_numbers(self, members: Members, index: GroupIndex) -> I64:
-        numbers = np.zeros(len(members), np.int64)
-        for row in range(len(members)):
-            key = index.keys[members.group[row]]
-            numbers[row] = self.selections.get(key, 0)
-            self.selections[key] = int(numbers[row]) + 1
-        return numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from situ.io.conform import REJECTED, conform
 from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import Batch, as_timestamps
-from situ.kernel.operator import Context, RunningOperator, contexts_of
+from situ.kernel.operator import Context, RunningOperator, Selections, contexts_of
 from situ.kernel.snapshot import digest_of, pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import has_unbounded_state, resolve
@@ -37,7 +37,8 @@ _BEGINNING = np.iinfo(np.int64).min
 class Output:
     """What one step gave, as tables: complex events by subscription, and what did not become one.
 
-    `failed_calls` counts the calls of users' functions that failed, and so gave null.
+    `failed_calls` counts the calls of users' functions that failed, and so gave null. `selections` (on request) are
+    those that closed, with their atomic events.
 
     No complex event with a time before `low_watermark` (microseconds) will follow.
     """
@@ -48,6 +49,7 @@ class Output:
     rejected: dict[str, pa.Table]
     events: int
     failed_calls: dict[str, int]
+    selections: dict[str, pa.Table]
     low_watermark: int
 
 
@@ -80,6 +82,10 @@ class _Node:
 class Engine:
     """Runs a query.
 
+    With `provenance`, complex events name their selection (`_selection`) and atomic events (`_origins`), and closed
+    selections are an output of their own. `only_selections` processes no others: by operator and group key, their
+    numbers. `show_definitions` gives the complex events of definitions too.
+
     >>> engine = Engine('''
     ...     stream Reading(sensor int, value double, ts int) time ts in s
     ...     subscribe Rise
@@ -96,13 +102,14 @@ class Engine:
     functions: Functions = default_functions
     provenance: bool = False
     show_definitions: bool = False
+    only_selections: Selections | None = None
     clock: Callable[[], float] = wall_clock.monotonic
     graph: OperatorGraph = field(init=False)
 
     def __post_init__(self) -> None:
         query = parse(self.query) if isinstance(self.query, str) else self.query
         self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
-        contexts = contexts_of(self.graph, self.functions, self.provenance)
+        contexts = contexts_of(self.graph, self.functions, self.provenance, self.only_selections)
         self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
         self._nodes = {name: self._node(context) for name, context in contexts.items()}
         self._streams = {s.name: _StreamState(s, self._reader(s)) for s in self.graph.streams}
@@ -136,6 +143,7 @@ class Engine:
             state.latest = max(state.latest, int(conformed.times[~late].max(initial=_BEGINNING)))
         lateness = np.maximum(limit, self._passed) - conformed.times
         batch = state.reader.batch(conformed)
+        batch.require(state.reader.derived)
         self._pending[state.stream.name].add(batch.take(~late) if late.any() else batch)
         return self._advance(
             self._watermark(),
@@ -215,6 +223,7 @@ class Engine:
         """Time has passed up to `passed`: let every operator read what came before it, inputs first."""
         complex_: dict[str, pa.Table] = {}
         timed_out: dict[str, pa.Table] = {}
+        selections: dict[str, pa.Table] = {}
         low = passed
         self._passed = passed
         ready = {name: inbox.before(passed) for name, inbox in self._pending.items()}
@@ -235,11 +244,13 @@ class Engine:
             if operator.subscription is not None or self.show_definitions:
                 complex_[name] = _table(node.context, produced.events)
                 low = min(low, produced.low_watermark)
+            if produced.selections is not None:
+                selections[name] = produced.selections
             if operator.rule.timed_out:
                 timed_out[name] = _table(node.context, produced.timed_out)
         failed = dict(self._failed_calls)
         self._failed_calls.clear()
-        return Output(complex_, timed_out, late or {}, rejected or {}, events, failed, low)
+        return Output(complex_, timed_out, late or {}, rejected or {}, events, failed, selections, low)
 
     # --- snapshots
 

@@ -33,6 +33,7 @@ class StreamReader:
         self.stream = stream
         declared = [attribute.name for attribute in stream.attributes]
         self.needed = [name for name in declared if name in columns or (name in (stream.location or ()) and "_x_min" in columns)]
+        self.derived = [name for name in (*EXTENT, ORIGINS) if name in columns]
         self.rows_read = 0
 
     def batch(self, conformed: Conformed, load: Chunk | None = None) -> Batch:

@@ -1,0 +1,113 @@
+"""Selections of a pattern: which events the window holds that a first event opens (docs/language.md, "Selections").
+
+Kept only on request: candidates must stay for as long as a selection that may hold them is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from situ.graph.query import From, Within
+from situ.kernel.arrays import NO_DEADLINE, I64, U8
+from situ.kernel.batch import as_timestamps
+from situ.kernel.machine import jit
+from situ.kernel.operator import joined_origins
+from situ.kernel.order import GroupIndex
+
+#: Which selections to process: per group key, their numbers.
+Chosen = Mapping[tuple[object, ...], Collection[int]]
+
+
+def chosen_numbers(chosen: Chosen | None, groups: GroupIndex) -> tuple[I64, I64]:
+    """The numbers to process as arrays: those of group g stand from offset g to g + 1, sorted. No offsets: all."""
+    if chosen is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    lists = [sorted(chosen.get(key, ())) if key is not None else [] for key in groups.keys]
+    offsets = np.concatenate([[0], np.cumsum([len(numbers) for numbers in lists])]).astype(np.int64)
+    return offsets, np.array([number for numbers in lists for number in numbers], np.int64)
+
+
+@dataclass(slots=True)
+class SelectionLog:
+    """Candidates by group and position, with the selection that each opened (-1: none), until selections close."""
+
+    within: Within | None
+    group: I64
+    time: I64
+    opened: I64
+    reported: U8
+    columns: dict[str, pa.Array]
+
+    @classmethod
+    def empty(cls, within: Within | None, columns: Mapping[str, pa.Array]) -> SelectionLog:
+        none = np.zeros(0, np.int64)
+        return cls(within, none, none, none, np.zeros(0, np.uint8), dict(columns))
+
+    def add(self, group: I64, time: I64, opened: I64, columns: Mapping[str, pa.Array]) -> None:
+        """New candidates, in order of group and position."""
+        joined = np.concatenate([self.group, group])
+        order = np.argsort(joined, kind="stable")
+        indices = pa.array(order)
+        self.columns = {
+            name: pa.concat_arrays([self.columns[name], columns[name]]).take(indices) for name in self.columns
+        }
+        self.group = joined[order]
+        self.time = np.concatenate([self.time, time])[order]
+        self.opened = np.concatenate([self.opened, opened])[order]
+        self.reported = np.concatenate([self.reported, np.zeros(len(group), np.uint8)])[order]
+
+    def close(self, before: int, origins: str, keys: Mapping[str, str]) -> pa.Table:
+        """The selections that no further event can join: group key, number, time, and atomic events.
+
+        `keys` names the columns of the group key.
+        """
+        length = self.within.micros if self.within is not None else NO_DEADLINE
+        by_gaps = self.within is not None and self.within.anchor is From.PREVIOUS
+        end, closes = np.zeros(len(self.group), np.int64), np.zeros(len(self.group), np.int64)
+        selection_ends(self.group, self.time, length, by_gaps, end, closes)
+        done = (self.opened >= 0) & (self.reported == 0) & ((closes < before) | (before == NO_DEADLINE))
+        rows = np.flatnonzero(done)
+        counts = end[rows] - rows
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        events = np.arange(offsets[-1]) + np.repeat(rows - offsets[:-1], counts)
+        indices = pa.array(rows)
+        table = pa.table(
+            {name: self.columns[column].take(indices) for name, column in keys.items()}
+            | {
+                "_selection": pa.array(self.opened[rows]),
+                "_time": as_timestamps(self.time[rows]),
+                "_origins": joined_origins(self.columns[origins], events, offsets),
+            }
+        )
+        self.reported[rows] = 1
+        self._forget(end)
+        return table
+
+    def _forget(self, end: I64) -> None:
+        """Keep what an open selection holds, or an event to come may be joined to."""
+        open_ = np.flatnonzero((self.opened >= 0) & (self.reported == 0))
+        needed = np.zeros(len(self.group) + 1, np.int64)
+        np.add.at(needed, open_, 1)
+        np.add.at(needed, end[open_], -1)
+        kept = np.flatnonzero(np.cumsum(needed)[:-1] > 0)
+        indices = pa.array(kept)
+        self.columns = {name: column.take(indices) for name, column in self.columns.items()}
+        self.group, self.time = self.group[kept], self.time[kept]
+        self.opened, self.reported = self.opened[kept], self.reported[kept]
+
+
+@jit
+def selection_ends(group: I64, time: I64, length: int, by_gaps: bool, end: I64, closes: I64) -> None:
+    """For the window that each row would open: the row after its last one, and the time at which it closes."""
+    for row in range(len(group)):
+        limit = NO_DEADLINE if length == NO_DEADLINE else time[row] + length
+        at = row + 1
+        while at < len(group) and group[at] == group[row] and time[at] <= limit:
+            if by_gaps:
+                limit = time[at] + length
+            at += 1
+        end[row], closes[row] = at, limit
