@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from situ.core.errors import InputError, QueryError, QuerySyntaxError, SituError, StateError
+from situ.core.errors import InputError, QueryError, QuerySyntaxError, SituError, SituWarning, StateError
 from situ.core.functions import function
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = [
     "QueryError",
     "QuerySyntaxError",
     "SituError",
+    "SituWarning",
     "StateError",
     "function",
     "parse",

@@ -32,7 +32,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from situ.core.types import BINARY, BOOLEAN, DOUBLE, DURATION, INT, STRING, TIMESTAMP, Decimal, Type, to_arrow
+from situ.core.types import DOUBLE, DURATION, STRING, TIMESTAMP, Decimal, Simple, Type, to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -166,23 +166,24 @@ def to_value(cell: str, type_: Type) -> Any:
     if cell == "null":
         return None
     match type_:
-        case _ if type_ == INT:
+        case Simple.INT:
             return int(cell)
-        case _ if type_ == DOUBLE:
+        case Simple.DOUBLE:
             return float(cell)
-        case _ if type_ == BOOLEAN:
+        case Simple.BOOLEAN:
             return {"true": True, "false": False}[cell]
-        case _ if type_ == STRING:
+        case Simple.STRING:
             return cell[1:-1].replace("''", "'") if cell.startswith("'") else cell
-        case _ if type_ == BINARY:
+        case Simple.BINARY:
             return bytes.fromhex(cell.removeprefix("0x"))
-        case _ if type_ == TIMESTAMP:
+        case Simple.TIMESTAMP:
             return EPOCH + float(cell) * SECOND
-        case _ if type_ == DURATION:
+        case Simple.DURATION:
             return float(cell) * SECOND
         case Decimal():
             return decimal.Decimal(cell)
-    raise ValueError(f"a cell cannot be {type_}")
+        case _:
+            raise ValueError(f"a cell cannot be {type_}")
 
 
 def with_empty(graph: OperatorGraph, events: dict[str, pa.Table]) -> dict[str, pa.Table]:

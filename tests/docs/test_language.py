@@ -13,6 +13,9 @@ from situ.runtime.embedded import Engine
 
 PAGE = ROOT / "docs" / "language.md"
 
+#: Examples are short: most of them have no window.
+pytestmark = pytest.mark.filterwarnings("ignore::situ.core.errors.SituWarning")
+
 #: What a block that declares no stream of its own may read.
 PREAMBLE = """
 stream Vehicle(vehicle string, x double, y double, speed double, lane string, ts timestamp)

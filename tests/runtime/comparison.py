@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
-from oracle.detect import OracleResult
-from strategies import Rows
 
+from oracle.detect import OracleResult
 from situ.core.types import to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.runtime.embedded import Engine, Output
+from strategies import Rows
 
 Found = dict[str, Counter[tuple[Any, ...]]]
 
@@ -21,7 +21,10 @@ def tables(graph: OperatorGraph, rows: Rows) -> dict[str, pa.Table]:
     """The events of every stream as a table."""
     return {
         stream.name: pa.table(
-            {a.name: pa.array([row[a.name] for row in rows.get(stream.name, [])], to_arrow(a.type)) for a in stream.attributes}
+            {
+                a.name: pa.array([row[a.name] for row in rows.get(stream.name, [])], to_arrow(a.type))
+                for a in stream.attributes
+            }
         )
         for stream in graph.streams
     }
@@ -33,7 +36,9 @@ def run(graph: OperatorGraph, rows: Rows, **options: Any) -> Found:
     return counted(graph, engine.run(tables(graph, rows)))
 
 
-def feed(graph: OperatorGraph, fed: Iterable[Rows], between: Callable[[Engine], Engine] = lambda e: e, **options: Any) -> Found:
+def feed(
+    graph: OperatorGraph, fed: Iterable[Rows], between: Callable[[Engine], Engine] = lambda e: e, **options: Any
+) -> Found:
     """All complex events of input that comes in pieces; `between` may exchange the engine after each."""
     engine = Engine(graph, show_definitions=True, **options)
     outputs = []

@@ -153,7 +153,7 @@ def test_a_chunk_that_cannot_be_read_ends_the_run_after_what_came_before() -> No
     first, second, third = pieces_of(engine, READINGS, 2).pieces
     running = engine.run({"Reading": Pieces((first, second, replace(third, damaged=True)))})
     assert rises(next(running), next(running)) == [1, 2, 3]
-    with pytest.raises(InputError, match="readings.parquet: the page is damaged"):
+    with pytest.raises(InputError, match=r"readings\.parquet: the page is damaged"):
         next(running)
 
 

@@ -7,17 +7,20 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runtime.comparison import expected, feed, run
-from strategies import Rows, Scenario, answered, arrivals, pieces, random_scenario, scenarios
 
+from runtime.comparison import expected, feed, run
 from situ.lang.resolve import has_unbounded_state
 from situ.lang.unparse import unparse
 from situ.runtime.embedded import Engine
+from strategies import Rows, Scenario, answered, arrivals, pieces, random_scenario, scenarios
 
 #: Seeds are run in blocks: a test each would take longer to report than to run.
 BLOCK = 60
 CHECKS = settings(
-    max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -30,7 +33,9 @@ def restarted(engine: Engine) -> Engine:
 
 def delayed(rng: random.Random, events: Rows, watermark_s: int) -> list[Rows]:
     """The rows in some order of arrival in which none is late, cut into pieces."""
-    rows = [(row["ts"] + rng.randint(0, watermark_s), rng.random(), name, row) for name in events for row in events[name]]
+    rows = [
+        (row["ts"] + rng.randint(0, watermark_s), rng.random(), name, row) for name in events for row in events[name]
+    ]
     fed: list[Rows] = [{}]
     for _, _, name, row in sorted(rows, key=lambda item: item[:2]):
         if rng.random() < 0.4:

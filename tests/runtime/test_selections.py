@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from runtime.comparison import tables
-from strategies import random_scenario
 
+from runtime.comparison import tables
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
+from strategies import random_scenario
 
 QUERY = """
 stream E(k int, v int, ts int) time ts in s

@@ -70,7 +70,9 @@ def test_sections_are_rows_by_group() -> None:
     section = tables["operator/Rise/case 0"]
     assert section.column("key 0").to_pylist() == ["a", "b"]  # c is at the watermark and not read yet
     only_b = dict(tables)
-    only_b["operator/Rise/case 0"] = section.filter(pa.array([False, True])).replace_schema_metadata(section.schema.metadata)
+    only_b["operator/Rise/case 0"] = section.filter(pa.array([False, True])).replace_schema_metadata(
+        section.schema.metadata
+    )
     engine = Engine(STREAM + RISE.format(5))
     engine.restore(snapshot.pack(only_b))
     assert rises(engine) == [("b", 6.5)]

@@ -6,6 +6,7 @@ Those files are imported when their command runs: `situ check` needs neither Num
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from situ.core.errors import InputError, Place, SituError
+from situ.core.errors import InputError, Place, SituError, SituWarning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -147,6 +148,7 @@ def bench(
 
 
 def main() -> None:
+    warnings.simplefilter("ignore", SituWarning)  # the commands show them in their own words
     app()
 
 

@@ -50,6 +50,10 @@ class StateError(SituError):
     """A snapshot cannot be restored: another version, another program."""
 
 
+class SituWarning(UserWarning):
+    """What a query says runs, but not as one may expect."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The remedy line for an unknown name.
 

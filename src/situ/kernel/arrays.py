@@ -48,13 +48,12 @@ class Code(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Candidates: rows kept from before, then the new ones. `order` lists the new ones by group and position."""
+    """Candidates: rows kept from before, then the new ones."""
 
-    order: I64
     group: I64
     time: I64
-    position: I64
     accepted: U64  # bit t: test t holds
+    position: I64
     whole: I64  # (rows, terms)
     whole_null: U8
     real: F64

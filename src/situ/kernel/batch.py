@@ -11,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from situ.core.functions import Functions
 from situ.core.types import TIMESTAMP_ARROW
 from situ.graph.expressions import Expression
 from situ.kernel.arrays import I64
 from situ.kernel.columns import Rows, evaluate_condition
-from situ.core.functions import Functions
 
 #: Columns of every complex event beside its attributes: the extent of its atomic events, where streams have locations.
 EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")
 #: The atomic events behind a complex event, on request.
 ORIGINS = "_origins"
-
 
 
 class Calls(TypedDict):
@@ -31,7 +30,7 @@ class Calls(TypedDict):
     errors: Counter[str]
 
 
-Load = Callable[[list[str]], Mapping[str, pa.Array]]
+Load = Callable[[Iterable[str]], Mapping[str, pa.Array]]
 
 
 @dataclass(slots=True)
@@ -42,6 +41,15 @@ class Batch:
     columns: dict[str, pa.Array]
     load: Load | None = None
     masks: dict[tuple[Expression, ...], npt.NDArray[np.bool_]] = field(default_factory=dict)
+    accepted: dict[tuple[Expression, ...], I64] = field(default_factory=dict)
+    _latest: int | None = None
+
+    @property
+    def latest(self) -> int:
+        """The largest time; many operators ask for it."""
+        if self._latest is None:
+            self._latest = int(self.times.max(initial=np.iinfo(np.int64).min))
+        return self._latest
 
     def __len__(self) -> int:
         return len(self.times)
@@ -59,16 +67,21 @@ class Batch:
         return self.columns[name]
 
     def take(self, rows: I64 | npt.NDArray[np.bool_]) -> Batch:
-        """Some of the events; their columns are still loaded when they are read."""
+        """Some of the events, with all columns that are at hand."""
+        taken = self.view(rows)
+        taken.require(list(self.columns))
+        return taken
+
+    def view(self, rows: I64 | npt.NDArray[np.bool_]) -> Batch:
+        """Some of the events; columns are taken when they are read."""
         indices = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         chosen = pa.array(indices)
-        taken = {name: column.take(chosen) for name, column in self.columns.items()}
 
-        def load(names: list[str]) -> Mapping[str, pa.Array]:
+        def load(names: Iterable[str]) -> dict[str, pa.Array]:
             self.require(names)
             return {name: self.columns[name].take(chosen) for name in names}
 
-        return Batch(self.times[indices], taken, load)
+        return Batch(self.times[indices], {}, load)
 
     def mask(self, conditions: tuple[Expression, ...], calls: Calls) -> npt.NDArray[np.bool_] | None:
         """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""
@@ -79,6 +92,13 @@ class Batch:
             found = [evaluate_condition(condition, rows, **calls) for condition in conditions]
             self.masks[conditions] = np.logical_and.reduce(found) if len(found) > 1 else found[0]
         return self.masks[conditions]
+
+    def rows(self, conditions: tuple[Expression, ...], calls: Calls) -> I64:
+        """The rows where conditions on the single event hold. Computed once per batch."""
+        if conditions not in self.accepted:
+            mask = self.mask(conditions, calls)
+            self.accepted[conditions] = np.arange(len(self)) if mask is None else np.flatnonzero(mask)
+        return self.accepted[conditions]
 
 
 def concat(batches: list[Batch]) -> Batch:

@@ -87,7 +87,7 @@ def _reduced(operation: np.ufunc, values: Array, offsets: Array) -> Array:
     return results
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _sums_in_order(values: Any, offsets: Any) -> Any:
     """Left to right, as the events came: NumPy adds in blocks, whose rounding depends on the length."""
     sums = np.zeros(len(offsets) - 1)
@@ -97,7 +97,7 @@ def _sums_in_order(values: Any, offsets: Any) -> Any:
     return sums
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _squared_deviations(values: Any, offsets: Any) -> Any:
     """Two passes per segment, because the one-pass formula cancels where the mean is large."""
     squares = np.zeros(len(offsets) - 1)

@@ -152,6 +152,26 @@ def reads_single_event(conjunct: Expression, alias: str) -> bool:
     return aliases_of(conjunct) <= {alias} and not any(isinstance(node, Aggregate) for node in walk(conjunct))
 
 
+#: Values that the kernel's stack holds. What needs more goes to the host.
+STACK_DEPTH = 64
+_ONE_OPERAND = {Op.TO_F, Op.NEG_I, Op.NEG_F, Op.NOT, Op.IS_NULL_I, Op.IS_NULL_F, Op.ABS_I, Op.ABS_F}
+_TWO_OPERANDS = {op for op in Op if Op.ADD_I <= op <= Op.OR} - _ONE_OPERAND | {Op.COALESCE_I, Op.COALESCE_F}
+
+
+def _stack_depth(code: list[tuple[int, int, int]]) -> int:
+    """How many values the code of a conjunct has on the stack at the most."""
+    depth = deepest = 0
+    for op, _, _ in code:
+        if op in _TWO_OPERANDS:
+            depth -= 1
+        elif op == Op.DISTANCE:
+            depth -= 3
+        elif op not in _ONE_OPERAND:
+            depth += 1
+        deepest = max(deepest, depth)
+    return deepest
+
+
 class _NotNative(Exception):
     """The code cannot say this; Python will."""
 
@@ -181,6 +201,8 @@ class ConditionCompiler:
         begin = len(self.result.code)
         try:
             _Native(self, alias, event_type, scope).emit(conjunct)
+            if _stack_depth(self.result.code[begin:]) > STACK_DEPTH:
+                raise _NotNative
             self.result.code.append((Op.CHECK, 0, 0))
         except _NotNative:
             del self.result.code[begin:]

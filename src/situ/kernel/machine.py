@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -16,21 +16,33 @@ from numba.extending import intrinsic
 from situ.kernel.arrays import Code, Events, Nodes, Stack
 from situ.kernel.conditions import Comparison, Fold, Op
 
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
 # Kernels work in place on arrays that they are given. `_nrt=False` leaves out the counting of references to them, and
-# inlining the handing over of dozens of arrays for every event: together a factor of twenty.
-jit = numba.njit(cache=True, nogil=True, _nrt=False)
-inlined = numba.njit(cache=True, nogil=True, _nrt=False, inline="always")
+# inlining leaves out handing over dozens of arrays for every event: together a factor of seventy on short patterns.
+_OPTIONS: Any = {"cache": True, "nogil": True, "_nrt": False}
+
+
+def jit(kernel: Kernel) -> Kernel:
+    """Compiled, unless NUMBA_DISABLE_JIT is set."""
+    return cast(Kernel, numba.njit(kernel, **_OPTIONS))
+
+
+def inlined(kernel: Kernel) -> Kernel:
+    """A part of a kernel, compiled into those that call it."""
+    return cast(Kernel, numba.njit(kernel, inline="always", **_OPTIONS))
+
 
 HOST_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
-if numba.config.DISABLE_JIT:
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
 
     def call_host(address: int, condition: int, event: int, node: int) -> int:
         return int(HOST_FUNCTION(int(address))(int(condition), int(event), int(node)))
 
 else:
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def call_host(typing: Any, address: Any, condition: Any, event: Any, node: Any) -> Any:
         """Call the function at `address`. A bare address keeps compiled kernels cacheable: it is a number to them."""
 
@@ -56,7 +68,6 @@ def host_address(function: Callable[[int, int, int], int]) -> tuple[Any, int]:
 EQ, NE, LT, LE, GT, GE = (int(c) for c in Comparison)
 SUM, MIN, MAX, FIRST, LAST = (int(f) for f in Fold)
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-DEPTH = 64  # of the stack; deeper conditions go to the host
 
 
 @jit
@@ -138,7 +149,9 @@ def remainder_whole(a: int, b: int) -> int:
 
 
 @jit
-def fold_whole(term: int, fold: int, variable: int, node: int, nodes: Nodes, code: Code, events: Events) -> tuple[int, bool]:
+def fold_whole(
+    term: int, fold: int, variable: int, node: int, nodes: Nodes, code: Code, events: Events
+) -> tuple[int, bool]:
     """An aggregate over the events of a variable on a path (walked from its end): value, and whether it is null."""
     result, null, overflow = 0, True, False
     while node >= 0:
@@ -165,7 +178,9 @@ def fold_whole(term: int, fold: int, variable: int, node: int, nodes: Nodes, cod
 
 
 @jit
-def fold_real(term: int, fold: int, variable: int, node: int, nodes: Nodes, code: Code, events: Events) -> tuple[float, bool]:
+def fold_real(
+    term: int, fold: int, variable: int, node: int, nodes: Nodes, code: Code, events: Events
+) -> tuple[float, bool]:
     result, null = 0.0, True
     while node >= 0:
         if code.state_variable[nodes.state[node]] == variable:
@@ -190,7 +205,9 @@ def fold_real(term: int, fold: int, variable: int, node: int, nodes: Nodes, code
 
 
 @jit
-def moments(term: int, whole: bool, variable: int, node: int, nodes: Nodes, code: Code, events: Events) -> tuple[int, float, float]:
+def moments(
+    term: int, whole: bool, variable: int, node: int, nodes: Nodes, code: Code, events: Events
+) -> tuple[int, float, float]:
     """Count, mean and sum of squared deviations (Welford) of a variable's values on a path."""
     count, mean, squares = 0, 0.0, 0.0
     while node >= 0:
@@ -220,7 +237,9 @@ def count_events(variable: int, node: int, nodes: Nodes, code: Code) -> int:
 
 
 @jit
-def holds(begin: int, end: int, event: int, node: int, code: Code, events: Events, nodes: Nodes, stack: Stack, host: int) -> bool:
+def holds(
+    begin: int, end: int, event: int, node: int, code: Code, events: Events, nodes: Nodes, stack: Stack, host: int
+) -> bool:
     """Whether all conjuncts in instructions [begin, end) are true of `event`, given the path that ends in `node`."""
     whole, real, null = stack.whole, stack.real, stack.null
     top = -1
@@ -336,7 +355,9 @@ def arithmetic(op: int, top: int, stack: Stack) -> int:
 
 
 @jit
-def function(op: int, a: int, b: int, top: int, node: int, code: Code, events: Events, nodes: Nodes, stack: Stack) -> int:
+def function(
+    op: int, a: int, b: int, top: int, node: int, code: Code, events: Events, nodes: Nodes, stack: Stack
+) -> int:
     """Built-in functions and aggregates. The new top."""
     whole, real, null = stack.whole, stack.real, stack.null
     if op == COALESCE_I or op == COALESCE_F:

@@ -12,6 +12,8 @@ from situ.kernel.arrays import (
     EARLIEST,
     FIRED_USED,
     FREE,
+    I32,
+    I64,
     LIVE,
     NO_DEADLINE,
     NODES_USED,
@@ -20,8 +22,6 @@ from situ.kernel.arrays import (
     Events,
     Fired,
     Groups,
-    I32,
-    I64,
     Nodes,
     Runs,
     Stack,
@@ -36,9 +36,9 @@ NONE = np.uint64(0)
 
 
 @jit
-def match(begin: int, code: Code, events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired,
-          counters: I64, stack: Stack, host: int) -> tuple[int, int]:  # fmt: skip
-    """Offer events.order[begin:] to the partial matches. Returns how it stopped and where to go on.
+def match(begin: int, order: I64, shard: int, shards: int, code: Code, events: Events, groups: Groups, runs: Runs,
+          nodes: Nodes, fired: Fired, counters: I64, stack: Stack, host: int) -> tuple[int, int]:  # fmt: skip
+    """Offer the events order[begin:] of a shard's groups to its partial matches. How it stopped, and where to go on.
 
     It stops before an event for which the pools might not suffice, so that the caller can enlarge them.
     """
@@ -46,9 +46,12 @@ def match(begin: int, code: Code, events: Events, groups: Groups, runs: Runs, no
     for state in range(len(code.state_test)):
         most_edges = max(most_edges, code.edge_offset[state + 1] - code.edge_offset[state])
     starts = len(code.starts)
-    for at in range(begin, len(events.order)):
-        event = events.order[at]
+    for at in range(begin, len(order)):
+        event = order[at]
         group = events.group[event]
+        if group & (shards - 1) != shard:
+            continue
+        time, accepted = events.time[event], events.accepted[event]
         made = groups.live[group] * most_edges + starts  # partial matches that this event can make at the most
         if counters[LIVE] + made > len(runs.state):
             return RUNS_FULL, at
@@ -58,8 +61,8 @@ def match(begin: int, code: Code, events: Events, groups: Groups, runs: Runs, no
             return FIRED_FULL, at
         old, fired_before = groups.head[group], counters[FIRED_USED]
         groups.head[group] = -1
-        old = offer(event, old, code, events, groups, runs, nodes, fired, counters, stack, host)
-        start(event, code, events, groups, runs, nodes, fired, counters, stack, host)
+        old = offer(event, group, time, accepted, old, code, events, groups, runs, nodes, fired, counters, stack, host)
+        start(event, group, time, accepted, code, events, groups, runs, nodes, fired, counters, stack, host)
         if code.window[2] != 0:
             mark_continued(groups.head[group], fired_before, code.state_conjunction, code.state_variable, runs,
                            nodes, fired, counters)  # fmt: skip
@@ -71,14 +74,14 @@ def match(begin: int, code: Code, events: Events, groups: Groups, runs: Runs, no
             while runs.next[last] >= 0:
                 last = runs.next[last]
             runs.next[last] = old
-    return DONE, len(events.order)
+    return DONE, len(order)
 
 
 @inlined
-def offer(event: int, first: int, code: Code, events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired,
-          counters: I64, stack: Stack, host: int) -> int:  # fmt: skip
+def offer(event: int, group: int, time: int, accepted: np.uint64, first: int, code: Code, events: Events,
+          groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
+          host: int) -> int:  # fmt: skip
     """One event to the chain of partial matches that begins at `first`; the chain of those that remain."""
-    time, position, accepted = events.time[event], events.position[event], events.accepted[event]
     remaining, previous, run = first, -1, first
     while run >= 0:
         following = runs.next[run]
@@ -90,9 +93,10 @@ def offer(event: int, first: int, code: Code, events: Events, groups: Groups, ru
         elif (accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
             is_next = False
             if code.state_impatient[state] != 0:
-                is_next = position == events.position[nodes.event[runs.node[run]]] + 1
+                is_next = events.position[event] == events.position[nodes.event[runs.node[run]]] + 1
             look(run, event, is_next, accepted, code, events, runs, nodes, stack, host)
-            advance(run, event, is_next, accepted, time, code, events, groups, runs, nodes, fired, counters, stack, host)
+            advance(run, event, group, is_next, accepted, time, code, events, groups, runs, nodes, fired, counters,
+                    stack, host)  # fmt: skip
             waits = code.state_accept[state] == 2 and (runs.seen[run] & code.state_final[state]) == NONE
             keep = runs.alive[run] != NONE or waits
         if keep:
@@ -147,8 +151,9 @@ def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, e
 
 
 @inlined
-def advance(run: int, event: int, is_next: bool, accepted: np.uint64, time: int, code: Code, events: Events,
-            groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack, host: int) -> None:  # fmt: skip
+def advance(run: int, event: int, group: int, is_next: bool, accepted: np.uint64, time: int, code: Code, events: Events,
+            groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
+            host: int) -> None:  # fmt: skip
     """Take an event along every open edge that accepts it."""
     state, node = runs.state[run], runs.node[run]
     first = code.edge_offset[state]
@@ -172,17 +177,16 @@ def advance(run: int, event: int, is_next: bool, accepted: np.uint64, time: int,
         if refuses(code.state_refuse, target, event, node, accepted, code, events, nodes, stack, host):
             continue
         runs.extended[run] = 1
-        take(event, target, node, runs.seen[run] & code.edge_keep[edge], runs.first_time[run],
+        take(event, group, target, node, runs.seen[run] & code.edge_keep[edge], runs.first_time[run],
              runs.first_position[run], runs.anchored[run], runs.deadline[run], runs.selection[run], time, code,
              events, groups, runs, nodes, fired, counters)  # fmt: skip
 
 
 @inlined
-def start(event: int, code: Code, events: Events, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired,
-          counters: I64, stack: Stack, host: int) -> None:  # fmt: skip
+def start(event: int, group: int, time: int, accepted: np.uint64, code: Code, events: Events, groups: Groups,
+          runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack, host: int) -> None:  # fmt: skip
     """Open a selection with an event that a first slot accepts."""
-    group, accepted, time = events.group[event], events.accepted[event], events.time[event]
-    selection = np.int64(-1)
+    selection = -1
     for at in range(len(code.starts)):
         state = code.starts[at]
         if ((accepted >> np.uint64(code.state_test[state])) & ONE) == NONE:
@@ -199,7 +203,7 @@ def start(event: int, code: Code, events: Events, groups: Groups, runs: Runs, no
                 events.opened[event] = selection
         if len(events.chosen_offset) > 0 and not is_chosen(group, selection, events.chosen_offset, events.chosen):
             continue
-        take(event, state, -1, NONE, time, events.position[event], 0, NO_DEADLINE, selection, time, code, events,
+        take(event, group, state, -1, NONE, time, events.position[event], 0, NO_DEADLINE, selection, time, code, events,
              groups, runs, nodes, fired, counters)  # fmt: skip
 
 
@@ -217,9 +221,9 @@ def is_chosen(group: int, selection: int, offsets: I64, numbers: I64) -> bool:
 
 
 @inlined
-def take(event: int, state: int, parent: int, seen: np.uint64, first_time: int, first_position: int, anchored: int,
-         deadline: int, selection: int, time: int, code: Code, events: Events, groups: Groups, runs: Runs,
-         nodes: Nodes, fired: Fired, counters: I64) -> None:  # fmt: skip
+def take(event: int, group: int, state: int, parent: int, seen: np.uint64, first_time: int, first_position: int,
+         anchored: int, deadline: int, selection: int, time: int, code: Code, events: Events, groups: Groups,
+         runs: Runs, nodes: Nodes, fired: Fired, counters: I64) -> None:  # fmt: skip
     """The partial match that ends in `parent`, longer by one event; it fires, waits on, or both."""
     kind, length = code.window[0], code.window[1]
     if kind == FROM_FIRST:
@@ -233,7 +237,7 @@ def take(event: int, state: int, parent: int, seen: np.uint64, first_time: int, 
             anchored, deadline = 1, time + length
     accept = code.state_accept[state]
     if accept == 1 and (kind != FROM_ALIAS or anchored != 0):
-        fire(parent, event, state, time, events.group[event], first_position, selection, 0, fired, counters)
+        fire(parent, event, state, time, group, first_position, selection, 0, fired, counters)
     alive = (ONE << np.uint64(code.edge_offset[state + 1] - code.edge_offset[state])) - ONE
     if seen != NONE:
         first = code.edge_offset[state]
@@ -252,7 +256,6 @@ def take(event: int, state: int, parent: int, seen: np.uint64, first_time: int, 
     else:
         run = counters[RUNS_USED]
         counters[RUNS_USED] += 1
-    group = events.group[event]
     runs.state[run], runs.node[run], runs.alive[run], runs.seen[run] = state, node, alive, seen
     runs.deadline[run], runs.first_time[run], runs.first_position[run] = deadline, first_time, first_position
     runs.anchored[run], runs.extended[run], runs.selection[run], runs.group[run] = anchored, 0, selection, group
@@ -377,7 +380,9 @@ def path_lengths(fired: Fired, nodes: Nodes, count: int, lengths: I64) -> None:
 
 
 @jit
-def write_paths(fired: Fired, nodes: Nodes, code: Code, count: int, offsets: I64, path_event: I64, path_variable: I64) -> None:
+def write_paths(
+    fired: Fired, nodes: Nodes, code: Code, count: int, offsets: I64, path_event: I64, path_variable: I64
+) -> None:
     """The events and variables of each match, in order of position."""
     for at in range(count):
         to = offsets[at + 1] - 1

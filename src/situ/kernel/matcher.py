@@ -14,6 +14,7 @@ from situ.kernel.arrays import (
     EARLIEST,
     FIRED_USED,
     FREE,
+    I64,
     LIVE,
     NO_DEADLINE,
     NODES_USED,
@@ -21,12 +22,12 @@ from situ.kernel.arrays import (
     Events,
     Fired,
     Groups,
-    I64,
     Nodes,
     Runs,
     Stack,
 )
-from situ.kernel.machine import DEPTH, host_address
+from situ.kernel.conditions import STACK_DEPTH
+from situ.kernel.machine import host_address
 from situ.kernel.match import (
     DONE,
     FIRED_FULL,
@@ -77,11 +78,11 @@ class Matches:
         length = len(self.path_event) // len(self)
         if (np.diff(self.offsets) == length).all():  # nearly always: no loops
             paths = (path.reshape(-1, length)[rows].reshape(-1) for path in (self.path_event, self.path_variable))
-            return Matches(*columns, np.arange(len(rows) + 1) * length, *paths)
+            return Matches(*[*columns, np.arange(len(rows) + 1) * length, *paths])
         lengths = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
-        return Matches(*columns, offsets, self.path_event[flat], self.path_variable[flat])
+        return Matches(*[*columns, offsets, self.path_event[flat], self.path_variable[flat]])
 
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
@@ -89,8 +90,17 @@ class Matches:
         return self.time, self.completing, self.group, self.first_position, self.selection, self.timed_out
 
 
-NO_MATCHES = Matches(*(np.zeros(0, np.int64) for _ in range(5)), np.zeros(0, np.uint8), np.zeros(1, np.int64),
-                     np.zeros(0, np.int64), np.zeros(0, np.int16))  # fmt: skip
+NO_MATCHES = Matches(
+    time=np.zeros(0, np.int64),
+    completing=np.zeros(0, np.int64),
+    group=np.zeros(0, np.int64),
+    first_position=np.zeros(0, np.int64),
+    selection=np.zeros(0, np.int64),
+    timed_out=np.zeros(0, np.uint8),
+    offsets=np.zeros(1, np.int64),
+    path_event=np.zeros(0, np.int64),
+    path_variable=np.zeros(0, np.int16),
+)
 
 
 def concat_matches(parts: list[Matches]) -> Matches:
@@ -101,7 +111,7 @@ def concat_matches(parts: list[Matches]) -> Matches:
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     columns = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
     events = np.concatenate([part.path_event for part in parts])
-    return Matches(*columns, offsets, events, np.concatenate([part.path_variable for part in parts]))
+    return Matches(*[*columns, offsets, events, np.concatenate([part.path_variable for part in parts])])
 
 
 #: Evaluates a host condition (its number, the event under test, the last node of the path, the nodes): 1 if it holds.
@@ -125,7 +135,7 @@ def _grown(pool: Pool, size: int) -> Pool:
 
 @dataclass(slots=True)
 class Shard:
-    """Partial matches of some of the groups: shard s of n has the groups g with g % n == s."""
+    """Partial matches of some of the groups: shard s of n, a power of two, has the groups g with g % n == s."""
 
     runs: Runs
     nodes: Nodes
@@ -140,17 +150,20 @@ class Shard:
         pool.state[:] = -1
         return cls(pool, _pool(Nodes, _NODE_TYPES, nodes), counters)
 
-    def run(self, code: Code, events: Events, groups: Groups, host: int) -> Matches:
-        """Offer events in order; the matches they complete or whose deadline they pass."""
-        fired = _pool(Fired, _FIRED_TYPES, max(1024, len(events.order) // 2))
-        if len(self.nodes.event) < len(events.order) // 2:  # less often full, so that fewer pieces are joined
-            self.nodes = _grown(self.nodes, len(events.order) // 2)
-        stack = Stack(np.zeros(DEPTH, np.int64), np.zeros(DEPTH, np.float64), np.zeros(DEPTH, np.uint8))
+    def run(
+        self, order: I64, number: int, shards: int, code: Code, events: Events, groups: Groups, host: int
+    ) -> Matches:
+        """Offer those events in order that are its own; the matches they complete or whose deadline they pass."""
+        fired = _pool(Fired, _FIRED_TYPES, max(1024, len(order) // (2 * shards)))
+        if len(self.nodes.event) < len(order) // (2 * shards):  # less often full, so that fewer pieces are joined
+            self.nodes = _grown(self.nodes, len(order) // (2 * shards))
+        stack = Stack(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8))
         found: list[Matches] = []
         at, status = 0, -1
         while status != DONE:
-            status, at = match(at, code, events, groups, self.runs, self.nodes, fired, self.counters, stack, host)
-            room = _room_for(code, events, groups, at) if status != DONE else 0
+            status, at = match(at, order, number, shards, code, events, groups, self.runs, self.nodes, fired,
+                               self.counters, stack, host)  # fmt: skip
+            room = _room_for(code, groups, int(events.group[order[at]])) if status != DONE else 0
             if status == RUNS_FULL:
                 self._grow_runs(room)
             elif status == NODES_FULL:
@@ -183,8 +196,15 @@ class Shard:
         np.cumsum(offsets, out=offsets)
         path_event, path_variable = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int16)
         write_paths(fired, self.nodes, code, count, offsets, path_event, path_variable)
-        columns = (fired.time, fired.event, fired.group, fired.first_position, fired.selection, fired.timed_out)
-        return Matches(*(column[:count].copy() for column in columns), offsets, path_event, path_variable)
+        columns: tuple[np.ndarray, ...] = (
+            fired.time,
+            fired.event,
+            fired.group,
+            fired.first_position,
+            fired.selection,
+            fired.timed_out,
+        )
+        return Matches(*[*(column[:count].copy() for column in columns), offsets, path_event, path_variable])
 
     def compact_nodes(self) -> I64:
         """Give back nodes that no partial match needs; the events of those that remain."""
@@ -202,8 +222,7 @@ class Shard:
             self.nodes = _grown(self.nodes, 2 * len(self.nodes.event) + room)
 
 
-def _room_for(code: Code, events: Events, groups: Groups, at: int) -> int:
-    group = events.group[events.order[at]]
+def _room_for(code: Code, groups: Groups, group: int) -> int:
     most_edges = max(1, int(np.diff(code.edge_offset).max(initial=0)))
     return int(groups.live[group]) * (most_edges + 1) + len(code.starts)
 
@@ -234,25 +253,22 @@ class Matcher:
             for column in self.groups[1:]:
                 column[before:] = 0
 
-    def run(self, events: Events, host: Host | None) -> Matches:
-        """Offer the new events in order of group and position, the shards side by side."""
-        code, count = self.program.code, len(self.shards)
-        if count == 1 or len(events.order) < WORTH_A_THREAD:
-            found = [self._run_shard(s, events, host) for s in range(count)]
+    def run(self, order: I64, events: Events, host: Host | None) -> Matches:
+        """Offer the events in `order`, the shards side by side."""
+        count = len(self.shards)
+        if count == 1 or len(order) < WORTH_A_THREAD:
+            found = [self._run_shard(s, order, events, host) for s in range(count)]
             return concat_matches(found)
         with ThreadPoolExecutor(count - 1) as pool:
-            others = [pool.submit(self._run_shard, s, events, host) for s in range(1, count)]
-            first = self._run_shard(0, events, host)
+            others = [pool.submit(self._run_shard, s, order, events, host) for s in range(1, count)]
+            first = self._run_shard(0, order, events, host)
             return concat_matches([first, *(other.result() for other in others)])
 
-    def _run_shard(self, number: int, events: Events, host: Host | None) -> Matches:
-        if len(self.shards) > 1:
-            mine = events.group[events.order] % len(self.shards) == number
-            events = events._replace(order=events.order[mine])
+    def _run_shard(self, number: int, order: I64, events: Events, host: Host | None) -> Matches:
         shard = self.shards[number]
         bound = (lambda condition, event, node: host(condition, event, node, shard.nodes)) if host else None
         entry, address = host_address(bound) if bound is not None else (None, 0)
-        found = shard.run(self.program.code, events, self.groups, address)
+        found = shard.run(order, number, len(self.shards), self.program.code, events, self.groups, address)
         del entry  # kept until here: C calls it
         return found
 
@@ -267,12 +283,13 @@ class Matcher:
             oldest_start(shard.runs, shard.counters, oldest)
         return oldest
 
-    def retain(self) -> I64:
-        """Give back nodes that no partial match needs; the events that remain, sorted."""
-        return np.unique(np.concatenate([shard.compact_nodes() for shard in self.shards]))
+    def mark_held(self, held: np.ndarray) -> None:
+        """Give back nodes that no partial match needs, and mark the events of those that remain."""
+        for shard in self.shards:
+            held[shard.compact_nodes()] = True
 
-    def renumber_events(self, kept: I64) -> None:
-        """Events are numbered anew: event kept[i] becomes i."""
+    def renumber_events(self, number: I64) -> None:
+        """Events are numbered anew: event i becomes number[i]."""
         for shard in self.shards:
             used = shard.counters[NODES_USED]
-            shard.nodes.event[:used] = np.searchsorted(kept, shard.nodes.event[:used])
+            shard.nodes.event[:used] = number[shard.nodes.event[:used]]

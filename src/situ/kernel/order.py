@@ -77,23 +77,38 @@ def counting_order(keys: I64, count: int) -> I64:
     return order
 
 
+def union_of_sorted(arrays: Sequence[I64]) -> I64:
+    """The values of several sorted arrays, sorted, each once.
+
+    >>> union_of_sorted([np.array([1, 4]), np.array([2, 4])]).tolist()
+    [1, 2, 4]
+    """
+    if len(arrays) == 1:
+        return arrays[0]
+    joined = np.sort(np.concatenate(arrays), kind="stable")  # merges runs that are sorted already
+    fresh = np.ones(len(joined), np.bool_)
+    fresh[1:] = joined[1:] != joined[:-1]
+    return joined if fresh.all() else joined[fresh]
+
+
 def is_sorted(values: I64) -> bool:
     return bool(_is_sorted(values) > 0)
 
 
 def total_order(group: I64, groups: int, time: I64, rank: I64, tie_keys: TieKeys) -> I64:
-    """Rows by group, and in each group in the total order.
+    """Rows in an order in which each group is in its total order: by time alone where no two times are equal, else by
+    group, so that only ties within a group need to be decided.
 
     `rank` orders the event types among equal times; rows of one type and time are ordered by `tie_keys`, which are
     read for tied rows only.
     """
     sorted_ = _is_sorted(time)
-    if sorted_:
+    if sorted_ == 2:
+        return np.arange(len(time))
+    if sorted_ == 1:
         order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
     else:
         order = np.lexsort((time, group))
-    if sorted_ == 2:
-        return order
     segment = np.empty(len(order), np.int64)
     if _tied(order, group, time, segment) == 0:
         return order
@@ -135,6 +150,13 @@ class GroupIndex:
         self.keys: list[tuple[object, ...] | None] = []
         self._numbers: dict[tuple[object, ...], int] = {}
         self._free: list[int] = []
+        self._table = np.zeros(0, np.int64)  # for one integer key: the number of key i - base, or -1
+        self._base = 0
+
+    @property
+    def known(self) -> list[tuple[object, ...]]:
+        """The keys by number, where none has been released."""
+        return [key for key in self.keys if key is not None]
 
     def __len__(self) -> int:
         """All numbers that are or have been in use."""
@@ -145,6 +167,10 @@ class GroupIndex:
         if not columns:
             self._number(())
             return np.zeros(length, np.int64)
+        if len(columns) == 1 and pa.types.is_integer(columns[0].type) and columns[0].null_count == 0 and length:
+            keys_ = columns[0].to_numpy()
+            if self._cover(int(keys_.min()), int(keys_.max()), 4 * length):
+                return self._by_table(keys_)
         codes, values = _encoded(columns[0])
         keys: list[tuple[object, ...]] = [(value,) for value in values]
         for column in columns[1:]:
@@ -166,6 +192,31 @@ class GroupIndex:
             self._numbers[key] = number
         return number
 
+    def _cover(self, least: int, most: int, room: int) -> bool:
+        """Let the table reach from `least` to `most`, unless that makes it large for what it holds."""
+        if len(self._table):
+            least, most = min(least, self._base), max(most, self._base + len(self._table) - 1)
+        if most - least >= room + 4 * len(self.keys) + 4096:
+            return False
+        if (least, most) != (self._base, self._base + len(self._table) - 1):
+            table = np.full(most - least + 1, -1, np.int64)
+            table[self._base - least : self._base - least + len(self._table)] = self._table
+            for key, number in self._numbers.items():  # known from before there was a table
+                if isinstance(key[0], int) and least <= key[0] <= most:
+                    table[key[0] - least] = number
+            self._table, self._base = table, least
+        return True
+
+    def _by_table(self, keys: np.ndarray) -> I64:
+        """Known integers are numbered by the table alone."""
+        places = keys if self._base == 0 else keys.astype(np.int64) - self._base
+        numbers = self._table[places]
+        if len(numbers) and numbers.min() < 0:
+            for place in np.unique(places[numbers < 0]).tolist():
+                self._table[place] = self._number((place + self._base,))
+            numbers = self._table[places]
+        return numbers
+
     def release(self, numbers: list[int]) -> None:
         """Forget these groups; their numbers are given to new ones."""
         for number in numbers:
@@ -174,6 +225,8 @@ class GroupIndex:
                 del self._numbers[key]
                 self.keys[number] = None
                 self._free.append(number)
+                if len(self._table) and isinstance(key[0], int) and 0 <= key[0] - self._base < len(self._table):
+                    self._table[key[0] - self._base] = -1
 
 
 _NAN = float("nan")
@@ -181,16 +234,6 @@ _NAN = float("nan")
 
 def _encoded(column: pa.Array) -> tuple[I64, list[object]]:
     """Codes and the values they stand for; a null is a value like any other, and all NaN are one."""
-    if pa.types.is_integer(column.type) and column.null_count == 0 and len(column):
-        values = column.to_numpy()
-        least, most = int(values.min()), int(values.max())
-        if most - least <= 4 * len(values):  # few enough to number by a table, which is faster than by hashing
-            there = np.zeros(most - least + 1, np.int64)
-            shifted = values - values.dtype.type(least) if least else values
-            there[shifted] = 1
-            found = np.flatnonzero(there)
-            there[found] = np.arange(len(found))
-            return there[shifted], (found + least).tolist()
     encoded = column.dictionary_encode(null_encoding="encode")
     values = encoded.dictionary.to_pylist()
     if pa.types.is_floating(column.type):

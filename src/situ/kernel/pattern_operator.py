@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from situ.graph.query import Case
 from situ.graph.typing import scope_of
 from situ.kernel.arrays import I64, U64, Events, Nodes
 from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays, one_chunk
-from situ.kernel.columns import evaluate
+from situ.kernel.columns import Rows, evaluate
 from situ.kernel.conditions import Term
 from situ.kernel.matcher import Host, Matcher, Matches, concat_matches
 from situ.kernel.operator import (
@@ -27,7 +28,13 @@ from situ.kernel.operator import (
     joined_origins,
     no_events,
 )
-from situ.kernel.order import GroupIndex, counting_order, dense_ranks, is_sorted, number_positions
+from situ.kernel.order import (
+    GroupIndex,
+    dense_ranks,
+    is_sorted,
+    number_positions,
+    union_of_sorted,
+)
 from situ.kernel.policies import Policies
 from situ.kernel.program import Program, pattern_to_program
 from situ.kernel.selections import SelectionLog, chosen_numbers
@@ -36,8 +43,6 @@ from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_
 
 #: Forget idle groups when there are this many, and they are most of all groups.
 MANY_GROUPS = 4096
-#: Threads that work on one pattern, at the most.
-MOST_SHARDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +116,11 @@ class CaseRun:
         events = self._events(store, new)
         self.matcher.add_groups(len(self.groups))
         host = self._host(store) if self.program.conditions.host else None
-        found = [self.matcher.run(events, host)] if len(new.order) else []
+        order = new.order + (len(store) - len(new.store))
+        found = [self.matcher.run(order, events, host)] if len(order) else []
         found.append(self.matcher.pass_time(before))
         matches = self._settle(concat_matches(found), before, store)
-        selections = self._selections(events, store, before)
+        selections = self._selections(order, events, store, before)
         self._retain(store)
         low = min(before, self.policies.low_watermark)
         timed_out = matches.timed_out != 0
@@ -124,12 +130,12 @@ class CaseRun:
         gone = matches.take(np.flatnonzero(timed_out))
         return Produced(self._complex(stayed, store), self._complex(gone, store), low, selections)
 
-    def _selections(self, events: Events, store: Store, before: int) -> pa.Table | None:
+    def _selections(self, order: I64, events: Events, store: Store, before: int) -> pa.Table | None:
         if self.log is None:
             return None
-        indices = pa.array(events.order)
+        indices = pa.array(order)
         columns = {name: store.columns[name].take(indices) for name in self._logged()}
-        self.log.add(store.group[events.order], store.time[events.order], events.opened[events.order], columns)
+        self.log.add(store.group[order], store.time[order], events.opened[order], columns)
         return self.log.close(before, ORIGINS, {key: f"group.{key}" for key in self.context.operator.rule.group_by})
 
     def _settle(self, found: Matches, before: int, store: Store) -> Matches:
@@ -162,22 +168,19 @@ class CaseRun:
 
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
         """The rows that some test accepts (all rows, where positions count), and which tests do, as bits."""
-        tests = [(i, test) for i, test in enumerate(self.program.conditions.tests) if test.event_type == name]
-        masks = [(i, batch.mask(test.conditions, self.context.calls)) for i, test in tests]
-        everywhere = np.uint64(sum(1 << i for i, mask in masks if mask is None))
-        some = [(i, mask) for i, mask in masks if mask is not None]
-        if not some:
-            return batch, np.full(len(batch), everywhere)
-        width = np.uint8 if some[-1][0] < 8 else np.uint64
-        bits = np.zeros(len(batch), width)
-        for i, mask in some:
-            bits |= mask.view(np.uint8).astype(width, copy=False) << width(i)
-        if everywhere or self.program.automaton.counts_positions:
-            return batch, bits.astype(np.uint64) | everywhere
-        rows = np.flatnonzero(bits)
-        if len(rows) == len(batch):
-            return batch, bits.astype(np.uint64)
-        return batch.take(rows), bits[rows].astype(np.uint64)
+        tests = [(i, t.conditions) for i, t in enumerate(self.program.conditions.tests) if t.event_type == name]
+        masks = [(i, c, mask) for i, c in tests if (mask := batch.mask(c, self.context.calls)) is not None]
+        everywhere = np.uint64(sum(1 << i for i, conditions in tests if not conditions))
+        needs_all = bool(everywhere) or self.program.automaton.counts_positions
+        if needs_all or sum(np.count_nonzero(mask) for _, _, mask in masks) > len(batch) // 4:
+            bits = np.full(len(batch), everywhere)
+            for i, _, mask in masks:
+                bits |= mask.astype(np.uint64) << np.uint64(i)
+            rows = np.flatnonzero(bits != 0)
+            return (batch, bits) if needs_all or len(rows) == len(batch) else (batch.view(rows), bits[rows])
+        some = [(np.uint64(1 << i), batch.rows(c, self.context.calls)) for i, c, _ in masks]
+        rows = union_of_sorted([found for _, found in some])
+        return batch.view(rows), _marked(len(batch), some, rows)
 
     def _store(self, parts: list[tuple[str, Batch]]) -> Store:
         """The columns that are needed later, of all types one after another."""
@@ -221,11 +224,10 @@ class CaseRun:
         accepted = np.concatenate([np.zeros(kept, np.uint64), new.accepted]) if kept else new.accepted
         chosen_offset, chosen = chosen_numbers(self.context.chosen, self.groups)
         return Events(
-            order=new.order + kept if kept else new.order,
             group=store.group,
             time=store.time,
-            position=store.position,
             accepted=accepted,
+            position=store.position,
             whole=whole,
             whole_null=whole_null,
             real=real,
@@ -266,7 +268,8 @@ class CaseRun:
     def _complex(self, matches: Matches, store: Store) -> Batch:
         if len(matches) == 0:
             return no_events(self.context)
-        matches = matches.take(self._by_time(matches, store))
+        if not is_sorted(matches.time):
+            matches = matches.take(np.argsort(matches.time, kind="stable"))
         scope = self.program.scope
         rows = MatchRows(
             matches, store, self.program.variables, scope.event_types, lambda name: self.context.schemas[name].names
@@ -282,25 +285,19 @@ class CaseRun:
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], matches.path_event, matches.offsets)
         return complex_events(self.context, matches.time, columns)
 
-    def _by_time(self, matches: Matches, store: Store) -> I64:
-        times = store.time[matches.completing]
-        if is_sorted(store.time) and np.array_equal(times, matches.time):
-            return counting_order(matches.completing, len(store))  # linear, where events are in order already
-        return np.argsort(matches.time, kind="stable")
-
     # --- what is kept
 
     def _retain(self, store: Store) -> None:
         """Keep the events that partial and waiting matches hold, and forget groups that hold nothing."""
         waiting = self.policies.waiting
-        kept = self.matcher.retain()
-        if len(waiting.matches):
-            kept = np.union1d(kept, waiting.matches.path_event)
-            events = np.searchsorted(kept, waiting.matches.path_event)
-            completing = np.searchsorted(kept, waiting.matches.completing)
-            waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
-        self.matcher.renumber_events(kept)
-        self.retained = store.take(kept)
+        held = np.zeros(len(store), np.bool_)
+        self.matcher.mark_held(held)
+        held[waiting.matches.path_event] = True
+        number = np.cumsum(held) - 1
+        self.matcher.renumber_events(number)
+        events, completing = number[waiting.matches.path_event], number[waiting.matches.completing]
+        waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
+        self.retained = store.take(np.flatnonzero(held))
         if len(self.groups) > MANY_GROUPS and not self.context.provenance:
             self._forget_groups()
 
@@ -313,7 +310,6 @@ class CaseRun:
         self.groups.release(np.flatnonzero(idle).tolist())
         self.matcher.groups.positions[idle] = 0
         self.policies.forget(idle)
-
 
     # --- snapshots
 
@@ -349,11 +345,19 @@ class CaseRun:
 class HostRows(MatchRows):
     """One path for a host condition. The event under test is the last one, and no aggregate sees it."""
 
-    def __init__(self, matches, store, variables, types, attributes, mine):  # type: ignore[no-untyped-def]
-        super().__init__(matches, store, variables, types, attributes)
+    def __init__(
+        self,
+        matches: Matches,
+        store: Store,
+        variables: tuple[str, ...],
+        event_types: Mapping[str, str],
+        attributes: Callable[[str], tuple[str, ...]],
+        mine: int,
+    ) -> None:
+        super().__init__(matches, store, variables, event_types, attributes)
         self._single[variables[mine]] = matches.path_event[-1:]
 
-    def repeated(self, alias: str):  # type: ignore[no-untyped-def]
+    def repeated(self, alias: str) -> tuple[I64, Rows]:
         matches = self._matches
         shorter = replace(
             matches,
@@ -362,6 +366,22 @@ class HostRows(MatchRows):
             path_variable=matches.path_variable[:-1],
         )
         return MatchRows(shorter, self._store, self._variables, self._types, self._attributes).repeated(alias)
+
+
+_scratch = threading.local()
+
+
+def _marked(length: int, some: list[tuple[np.uint64, I64]], candidates: I64) -> U64:
+    """The bits of the tests that accept each candidate. The marks are kept, all zero, for the next use: many operators
+    that read one batch share them, and they stay in the processor's cache."""
+    marks: U64 = getattr(_scratch, "marks", np.zeros(0, np.uint64))
+    if len(marks) < length:
+        marks = _scratch.marks = np.zeros(length, np.uint64)
+    for bit, rows in some:
+        marks[rows] |= bit
+    bits = marks[candidates]
+    marks[candidates] = 0
+    return bits
 
 
 def _one_match(events: list[int], variables: list[int]) -> Matches:
@@ -382,15 +402,14 @@ def _joint_ranks(columns: list[pa.Array]) -> list[pa.Array]:
     ranks = dense_ranks(concat_arrays(columns))
     ranks = pa.array(ranks, mask=ranks == 0)
     bounds = np.cumsum([0, *(len(column) for column in columns)])
-    return [ranks.slice(begin, end - begin) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    return [ranks.slice(begin, end - begin) for begin, end in pairwise(bounds)]
 
 
 class PatternOperator:
     """A pattern rule: its cases side by side."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, shards: int) -> None:
         self.context = context
-        shards = min(os.cpu_count() or 1, MOST_SHARDS)
         self.cases = [CaseRun(context, case, shards) for case in context.operator.rule.cases]
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Selector, Seq, Step
 from situ.graph.query import AfterMatch, From, Skip
-from situ.kernel.arrays import NO_DEADLINE, I64, U64, U8
+from situ.kernel.arrays import I64, NO_DEADLINE, U8, U64
 from situ.kernel.machine import jit
 from situ.kernel.matcher import NO_MATCHES, Matches, concat_matches
 from situ.kernel.program import Program
@@ -80,9 +80,7 @@ class Policies:
         result = replace(all_.matches.take(chosen), time=all_.fires[chosen])
         all_.status[settled > 0] = GHOST
         remain = np.flatnonzero((all_.status != GHOST) | (keep_until >= before))
-        self.waiting = Waiting(
-            all_.matches.take(remain), all_.status[remain], all_.fires[remain], all_.moment[remain]
-        )
+        self.waiting = Waiting(all_.matches.take(remain), all_.status[remain], all_.fires[remain], all_.moment[remain])
         return result
 
     @property
@@ -296,7 +294,9 @@ def _agree(a: int, b: int, without: int, offsets: I64, path_event: I64, path_var
 
 
 @jit
-def _mark_repeated(order: I64, hashes: U64, offsets: I64, path_event: I64, path_variable: I64, repeated: np.ndarray) -> None:
+def _mark_repeated(
+    order: I64, hashes: U64, offsets: I64, path_event: I64, path_variable: I64, repeated: np.ndarray
+) -> None:
     begin = 0
     for at in range(len(order)):
         if hashes[order[at]] != hashes[order[begin]]:
@@ -308,8 +308,8 @@ def _mark_repeated(order: I64, hashes: U64, offsets: I64, path_event: I64, path_
 
 
 @jit
-def _mark_outdone(order: I64, hashes: U64, offsets: I64, path_event: I64, path_variable: I64, variable: int, places: I64,
-                  outdone: np.ndarray) -> None:  # fmt: skip
+def _mark_outdone(order: I64, hashes: U64, offsets: I64, path_event: I64, path_variable: I64, variable: int,
+                  places: I64, outdone: np.ndarray) -> None:  # fmt: skip
     begin = 0
     while begin < len(order):
         end = begin + 1
@@ -397,8 +397,9 @@ def _sort_ties(order: I64, chosen: I64, group: I64, first: I64, fires: I64, mome
         to = at
         while to > 0:
             other = chosen[order[to - 1]]
-            if (group[other] != group[row] or first[other] != first[row] or fires[other] != fires[row]
-                    or moment[other] != moment[row] or not _before(row, other, offsets, path_event, path_variable, position)):  # fmt: skip
+            tied = group[other] == group[row] and first[other] == first[row]
+            tied = tied and fires[other] == fires[row] and moment[other] == moment[row]
+            if not tied or not _before(row, other, offsets, path_event, path_variable, position):
                 break
             order[to] = order[to - 1]
             to -= 1

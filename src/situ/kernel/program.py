@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +24,6 @@ from situ.lang.unparse import unparse_expression
 MOST_TESTS = 64
 _CONTIGUITY = {Contiguity.NEXT: 0, Contiguity.EACH: 1, Contiguity.IMMEDIATELY: 2}
 _ACCEPT = {False: 1, True: 2}
-Mapping = dict
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ def _to_arrays(
     watch_tests, watch_ranges = _compiled(compiler, [(w.conditions, w.alias, w.event_type) for w in automaton.watches])
     edges = [sorted((e for e in automaton.edges if e.source == s), key=lambda e: e.target) for s in range(len(states))]
     flat = [edge for of_state in edges for edge in of_state]
-    watched = [[w for w in range(len(automaton.watches)) if automaton.watched_in(s) >> w & 1] for s in range(len(states))]
+    watched = [
+        [w for w in range(len(automaton.watches)) if automaton.watched_in(s) >> w & 1] for s in range(len(states))
+    ]
     anchor = case.within.anchor if case.within is not None else None
     interest = [
         _bits([tests[e.target] for e in edges[s]] + [watch_tests[w] for w in watched[s]]) for s in range(len(states))
@@ -134,7 +136,7 @@ def _compiled(
     return [known[c][0] for c in conditions], ranges
 
 
-def _refusals(compiler: ConditionCompiler, of: tuple[State, ...] | tuple[Watch, ...]) -> np.ndarray:
+def _refusals(compiler: ConditionCompiler, of: Sequence[State | Watch]) -> np.ndarray:
     result = np.full((len(of), 3), -1, np.int32)
     for number, item in enumerate(of):
         if item.refuses is not None:
@@ -142,7 +144,7 @@ def _refusals(compiler: ConditionCompiler, of: tuple[State, ...] | tuple[Watch, 
     return result
 
 
-def _offsets(lists: list[list[int]] | list[list[object]]) -> np.ndarray:
+def _offsets(lists: Sequence[Sequence[object]]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum([len(items) for items in lists])]).astype(np.int32)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from situ.graph.query import From, Within
-from situ.kernel.arrays import NO_DEADLINE, I64, U8
+from situ.kernel.arrays import I64, NO_DEADLINE, U8
 from situ.kernel.batch import as_timestamps
 from situ.kernel.machine import jit
 from situ.kernel.operator import joined_origins

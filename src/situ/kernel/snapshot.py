@@ -6,13 +6,13 @@ can be picked, moved and joined as rows, and each table carries the digest of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import StateError
-from situ.kernel.arrays import EARLIEST, FREE, LIVE, NO_DEADLINE, NODES_USED, RUNS_USED, I64, Nodes, Runs
+from situ.kernel.arrays import EARLIEST, FREE, I64, LIVE, NO_DEADLINE, NODES_USED, RUNS_USED
 from situ.kernel.matcher import Matcher, Matches, Shard
 from situ.kernel.policies import Policies, Waiting
 from situ.kernel.store import Store
@@ -74,9 +74,13 @@ _MATCH_FIELDS = ("time", "completing", "first_position", "selection", "timed_out
 
 
 def pattern_sections(
-    matcher: Matcher, policies: Policies, retained: Store, keys: list[tuple[object, ...] | None], key_types: list[pa.DataType],
+    matcher: Matcher,
+    policies: Policies,
+    retained: Store,
+    keys: Sequence[tuple[object, ...] | None],
+    key_types: Sequence[pa.DataType],
     keep_all: bool,
-) -> pa.Table:  # fmt: skip
+) -> pa.Table:
     """The state of a case, a row per group: of all groups, or of those that hold an event."""
     busy = np.zeros(len(keys), np.bool_)
     busy[retained.group] = True
@@ -100,7 +104,12 @@ def pattern_sections(
     event_order = np.argsort(place[retained.group], kind="stable")
     events = retained.take(event_order)
     local_event, event_offsets = _local(place[retained.group], event_order, len(chosen))
-    fields = {"type_rank": events.type_rank, "time": events.time, "position": events.position, "consumed": events.consumed}
+    fields = {
+        "type_rank": events.type_rank,
+        "time": events.time,
+        "position": events.position,
+        "consumed": events.consumed,
+    }
     arrays = {name: pa.array(values) for name, values in fields.items()} | events.columns
     columns["events"] = _lists(event_offsets, arrays)
     columns |= _run_lists(matcher, place, local_event, len(chosen))
@@ -131,14 +140,14 @@ def _run_lists(matcher: Matcher, place: I64, local_event: I64, groups: int) -> d
         nodes["group"].append(owner)
         offset += used
     run = {name: np.concatenate(parts) for name, parts in runs.items()}
-    node = {name: np.concatenate(parts) for name, parts in nodes.items()}
-    order = np.argsort(node["group"], kind="stable")
-    local, offsets = _local(node["group"], order, groups)
-    parent = node["parent"][order]
+    tree = {name: np.concatenate(parts) for name, parts in nodes.items()}
+    order = np.argsort(tree["group"], kind="stable")
+    local, offsets = _local(tree["group"], order, groups)
+    parent = tree["parent"][order]
     node_list = {
         "parent": pa.array(np.where(parent >= 0, local[parent], -1)),
-        "event": pa.array(node["event"][order]),
-        "state": pa.array(node["state"][order]),
+        "event": pa.array(tree["event"][order]),
+        "state": pa.array(tree["state"][order]),
     }
     run_order = np.argsort(run["group"], kind="stable")
     _, run_offsets = _local(run["group"], run_order, groups)
@@ -185,7 +194,8 @@ def restore_pattern(table: pa.Table, matcher: Matcher, policies: Policies, event
     policies.skip_past = _numbers(table.column("skip_past")).copy()
     event_group, events = _flat(table.column("events"))
     store = Store(
-        *(_numbers(events[name]) for name in ("type_rank", "time")),
+        _numbers(events["type_rank"]),
+        _numbers(events["time"]),
         event_group,
         _numbers(events["position"]),
         _numbers(events["consumed"]).astype(np.uint8),
@@ -202,7 +212,10 @@ def _restore_runs(table: pa.Table, matcher: Matcher, event_base: I64) -> None:
     run_group, runs = _flat(table.column("runs"))
     count = len(matcher.shards)
     for number in range(count):
-        mine_nodes, mine_runs = np.flatnonzero(node_group % count == number), np.flatnonzero(run_group % count == number)
+        mine_nodes, mine_runs = (
+            np.flatnonzero(node_group % count == number),
+            np.flatnonzero(run_group % count == number),
+        )
         groups_of_nodes = node_group[mine_nodes]
         base = np.searchsorted(groups_of_nodes, np.arange(table.num_rows))  # where a group's nodes begin in this shard
         parent = _numbers(nodes["parent"])[mine_nodes]
@@ -250,7 +263,9 @@ def _restore_waiting(table: pa.Table, event_base: I64) -> Waiting:
         _numbers(path["event"]) + base[path_match],
         _numbers(path["variable"]).astype(np.int16),
     )
-    return Waiting(matches, _numbers(columns["status"]).astype(np.uint8), _numbers(columns["fires"]), _numbers(columns["moment"]))
+    return Waiting(
+        matches, _numbers(columns["status"]).astype(np.uint8), _numbers(columns["fires"]), _numbers(columns["moment"])
+    )
 
 
 def _flat(column: pa.ChunkedArray) -> tuple[I64, dict[str, pa.Array]]:
@@ -263,8 +278,4 @@ def _flat(column: pa.ChunkedArray) -> tuple[I64, dict[str, pa.Array]]:
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    values = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
-    return values
-
-
-__all__ = ["Nodes", "Runs", "digest_of", "pack", "pattern_sections", "restore_pattern", "unpack", "with_digest"]
+    return column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()

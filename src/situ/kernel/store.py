@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from situ.kernel.arrays import I64, U8
 from situ.core.types import to_arrow
+from situ.kernel.arrays import I64, U8
 from situ.kernel.batch import ORIGINS, Batch, as_timestamps, concat_arrays
 from situ.kernel.columns import Rows
 from situ.kernel.matcher import Matches
@@ -45,8 +45,10 @@ class Store:
         )
 
 
-def gather(context: Context, stored: Mapping[str, tuple[str, ...]], parts: list[tuple[str, Batch]]) -> dict[str, pa.Array]:
-    """The columns of a store: the attributes `stored` per type, group keys and carried columns, of all parts in turn."""
+def gather(
+    context: Context, stored: Mapping[str, tuple[str, ...]], parts: list[tuple[str, Batch]]
+) -> dict[str, pa.Array]:
+    """The columns of a store, of all parts in turn: the attributes `stored` by type, group keys, carried columns."""
     group_by = context.operator.rule.group_by
     for name, batch in parts:
         batch.require([*stored[name], *group_by, *context.carried])
@@ -78,8 +80,10 @@ def empty_store(context: Context, stored: Mapping[str, tuple[str, ...]]) -> Stor
     return Store(empty, empty, empty, empty, np.zeros(0, np.uint8), columns)
 
 
-def order_parts(context: Context, parts: list[tuple[str, Batch]], ranks: I64, group: I64, groups: int, time: I64) -> I64:
-    """The rows of all parts by group, and in each group in the total order."""
+def order_parts(
+    context: Context, parts: list[tuple[str, Batch]], ranks: I64, group: I64, groups: int, time: I64
+) -> I64:
+    """The rows of all parts in an order in which each group is in its total order."""
     starts = np.concatenate([[0], np.cumsum([len(batch) for _, batch in parts])])
     by_rank = {context.inputs[name].rank: (name, batch, starts[i]) for i, (name, batch) in enumerate(parts)}
 
@@ -179,7 +183,9 @@ class MatchRows:
         mine = self._matches.path_variable == self._variables.index(alias)
         before = np.concatenate([[0], np.cumsum(mine)])
         events = self._store.take(self._matches.path_event[mine])
-        return before[self._matches.offsets], StoreRows(events, self._types[alias], self._attributes(self._types[alias]))
+        return before[self._matches.offsets], StoreRows(
+            events, self._types[alias], self._attributes(self._types[alias])
+        )
 
     def _first(self) -> I64:
         return self._matches.path_event[self._matches.offsets[:-1]]

@@ -12,11 +12,20 @@ import pyarrow as pa
 from situ.core.errors import QueryError
 from situ.core.time import format_duration
 from situ.core.types import to_arrow
-from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent, aliases_of, conjuncts, rename_alias, walk
+from situ.graph.expressions import (
+    Aggregate,
+    Attribute,
+    Expression,
+    WholeEvent,
+    aliases_of,
+    conjuncts,
+    rename_alias,
+    walk,
+)
 from situ.graph.patterns import Step, steps_of
 from situ.graph.query import Aggregation, Case, Join, Window
 from situ.graph.typing import THIS
-from situ.kernel.arrays import NO_DEADLINE, I64
+from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, as_timestamps, one_chunk
 from situ.kernel.columns import RECORDS, Rows, evaluate, evaluate_condition
 from situ.kernel.operator import (
@@ -29,8 +38,8 @@ from situ.kernel.operator import (
 )
 from situ.kernel.order import GroupIndex, number_positions
 from situ.kernel.snapshot import with_digest
-from situ.lang.unparse import unparse_expression
 from situ.kernel.store import Store, StoreRows, concat_stores, empty_store, gather, order_parts
+from situ.lang.unparse import unparse_expression
 
 _BEGINNING = np.iinfo(np.int64).min
 
@@ -55,7 +64,9 @@ class Members:
 class WindowContent:
     """Events that open windows still need, of all inputs of one operator."""
 
-    def __init__(self, context: Context, window: Window, stored: Mapping[str, tuple[str, ...]], steps: Iterable[Step]) -> None:
+    def __init__(
+        self, context: Context, window: Window, stored: Mapping[str, tuple[str, ...]], steps: Iterable[Step]
+    ) -> None:
         self.context, self.window, self.stored = context, window, stored
         self.conditions = {step.alias: _own_conditions(step) for step in steps}
         self.types = {step.alias: step.test.event_type for step in steps}
@@ -115,10 +126,10 @@ class WindowContent:
         group = index.numbers([columns[f"group.{key}"] for key in self.context.operator.rule.group_by], len(time))
         order = order_parts(self.context, parts, ranks, group, len(index), time)
         position = np.zeros(len(time), np.int64)
-        following = np.array([self.counts.get(key, 0) for key in index.keys], np.int64)
+        following = np.array([self.counts.get(key, 0) for key in index.known], np.int64)
         number_positions(order, group, position, following)
         if self.window.unit == "events":
-            self.counts.update(zip(index.keys, following.tolist(), strict=True))
+            self.counts.update(zip(index.known, following.tolist(), strict=True))
         store = Store(ranks, time, group, position, np.zeros(len(time), np.uint8), columns)
         return store.take(order)
 
@@ -148,18 +159,18 @@ class WindowContent:
             group = store.group[event]
             closed = (number >= self._closed_windows(index)[group]) & (number < self._full_windows(index)[group])
         if self.context.chosen is not None:
-            chosen = [frozenset(self.context.chosen.get(key or (), ())) for key in index.keys]
+            chosen = [frozenset(self.context.chosen.get(key, ())) for key in index.known]
             pairs = zip(store.group[event].tolist(), number.tolist(), strict=True)
             closed &= np.fromiter((n in chosen[g] for g, n in pairs), np.bool_, len(number))
         return self._sorted(event[closed], number[closed], store)
 
     def _closed_windows(self, index: GroupIndex) -> I64:
         """Per group, how many windows of events had closed before this step."""
-        return np.array([self.closed.get(key, 0) for key in index.keys], np.int64)
+        return np.array([self.closed.get(key, 0) for key in index.known], np.int64)
 
     def _full_windows(self, index: GroupIndex) -> I64:
         """Per group, how many windows of events are complete: j is, once (j + 1) * every events are there."""
-        return np.array([self.counts.get(key, 0) for key in index.keys], np.int64) // self.window.every
+        return np.array([self.counts.get(key, 0) for key in index.known], np.int64) // self.window.every
 
     def _sorted(self, event: I64, number: I64, store: Store) -> Members:
         order = np.lexsort((event, store.group[event], number))
@@ -182,10 +193,9 @@ class WindowContent:
             self.closed_before = max(self.closed_before, before)
         else:
             full = self._full_windows(index)
-            self.closed.update(zip(index.keys, full.tolist(), strict=True))
+            self.closed.update(zip(index.known, full.tolist(), strict=True))
             kept = (store.position + self.window.over) // self.window.every - 1 >= full[store.group]
         self.retained = store.take(np.flatnonzero(kept))
-
 
     # --- snapshots
 
@@ -307,7 +317,8 @@ class AggregationOperator:
                 remedy="Each case counts its own events, so their windows do not end together: use windows of time.",
             )
         self.contents = [
-            WindowContent(context, kind.window, _stored(context, case), tuple(steps_of(case.detect))) for case in self.cases
+            WindowContent(context, kind.window, _stored(context, case), tuple(steps_of(case.detect)))
+            for case in self.cases
         ]
 
     def __str__(self) -> str:
@@ -321,7 +332,8 @@ class AggregationOperator:
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         records = [
-            self._records(case, content, inputs, before) for case, content in zip(self.cases, self.contents, strict=True)
+            self._records(case, content, inputs, before)
+            for case, content in zip(self.cases, self.contents, strict=True)
         ]
         joined = _concat_records([r for r in records if len(r.time)])
         if joined is None:
@@ -370,8 +382,12 @@ class AggregationOperator:
             for item in case.assign:
                 columns[item.name] = evaluate(item.expression, rows, **self.context.calls).take(indices)
             columns |= {k: v.take(indices) for k, v in self._carried(members, store, rows, case).items()}
-        keys = {name: rows.group(name).take(indices) for name in self.context.operator.rule.group_by} if len(chosen) else {}
-        group_keys = [index.keys[g] for g in members.group[chosen].tolist()]
+        keys = (
+            {name: rows.group(name).take(indices) for name in self.context.operator.rule.group_by}
+            if len(chosen)
+            else {}
+        )
+        group_keys = [index.known[g] for g in members.group[chosen].tolist()]
         content.retain(store, index, before)
         return _Records(members.window[chosen], members.time[chosen], group_keys, columns, keys)
 
@@ -401,9 +417,7 @@ class AggregationOperator:
         heads = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
         offsets = np.append(heads, len(codes))
         rows = PreRows(offsets, ordered.columns, ordered.keys)
-        columns = {
-            item.name: evaluate(item.expression, rows, **self.context.calls) for item in self.kind.post
-        }
+        columns = {item.name: evaluate(item.expression, rows, **self.context.calls) for item in self.kind.post}
         every = np.arange(len(codes))
         if self.context.located:
             columns |= joined_extents(ordered.columns, every, offsets)
@@ -489,9 +503,7 @@ class JoinOperator:
         if len(combined.record) == 0:
             return Produced(no_events(self.context), no_events(self.context), before)
         rows = CombinationRows(self.context, store, combined, self.content.types)
-        columns = {
-            item.name: evaluate(item.expression, rows, **self.context.calls) for item in self.case.assign
-        }
+        columns = {item.name: evaluate(item.expression, rows, **self.context.calls) for item in self.case.assign}
         events = np.stack([combined.rows[step.alias] for step in self.steps], axis=1).reshape(-1)
         offsets = np.arange(0, len(events) + 1, len(self.steps))
         if self.context.located:
@@ -631,10 +643,7 @@ def _read_by(expressions: Iterable[Expression], context: Context, types: Mapping
 def _stored(context: Context, case: Case) -> dict[str, tuple[str, ...]]:
     types = {step.alias: step.test.event_type for step in steps_of(case.detect)}
     joining = [
-        c
-        for step in steps_of(case.detect)
-        for c in conjuncts(step.test.condition)
-        if not aliases_of(c) <= {step.alias}
+        c for step in steps_of(case.detect) for c in conjuncts(step.test.condition) if not aliases_of(c) <= {step.alias}
     ]
     needed = _read_by([*(item.expression for item in case.assign), *joining], context, types)
     return {name: tuple(sorted(columns)) for name, columns in needed.items()}

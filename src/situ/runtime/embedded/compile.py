@@ -10,10 +10,11 @@ from situ.kernel.pattern_operator import PatternOperator
 from situ.kernel.window_operator import AggregationOperator, JoinOperator
 
 
-def compile_operator(context: Context) -> RunningOperator:
+def compile_operator(context: Context, threads: int = 1) -> RunningOperator:
+    """The operator with no state yet; a grouped pattern is matched by so many threads, a power of two."""
     match context.operator.rule.kind:
         case None:
-            return PatternOperator(context)
+            return PatternOperator(context, threads)
         case Aggregation():
             return AggregationOperator(context)
         case Join():

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import time as wall_clock
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from situ.core.errors import InputError, QueryError, StateError, did_you_mean
+from situ.core.errors import InputError, QueryError, SituWarning, StateError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
-from situ.core.types import to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Query, Stream
-from situ.io.conform import REJECTED, conform
+from situ.io.conform import conform
 from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import Batch, as_timestamps
-from situ.kernel.operator import Context, RunningOperator, Selections, contexts_of
+from situ.kernel.matcher import WORTH_A_THREAD
+from situ.kernel.operator import Context, Produced, RunningOperator, Selections, contexts_of
 from situ.kernel.snapshot import digest_of, pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import has_unbounded_state, resolve
+from situ.lang.resolve import warnings as warnings_of
 from situ.runtime.embedded.compile import compile_operator
 from situ.runtime.embedded.inbox import Inbox, latest
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
@@ -59,8 +63,8 @@ class _StreamState:
 
     stream: Stream
     reader: StreamReader
+    seen_at: float  # by the engine's clock
     latest: int = _BEGINNING
-    seen_at: float = 0.0
 
     @property
     def watermark(self) -> int:
@@ -94,8 +98,8 @@ class Engine:
     ...       group by sensor
     ... ''')
     >>> out = engine.feed(pa.table({"sensor": [1, 1, 1], "value": [2.0, 3.0, 9.0], "ts": [0, 4, 8]}))
-    >>> engine.close().complex_events["Rise"].select(["sensor", "by"]).to_pylist()
-    [{'sensor': 1, 'by': 7.0}, {'sensor': 1, 'by': 6.0}]
+    >>> sorted(engine.close().complex_events["Rise"].column("by").to_pylist())
+    [6.0, 7.0]
     """
 
     query: str | Query | OperatorGraph
@@ -109,16 +113,23 @@ class Engine:
     def __post_init__(self) -> None:
         query = parse(self.query) if isinstance(self.query, str) else self.query
         self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
+        for message in warnings_of(self.graph):
+            warnings.warn(message, SituWarning, stacklevel=3)
         contexts = contexts_of(self.graph, self.functions, self.provenance, self.only_selections)
         self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
-        self._nodes = {name: self._node(context) for name, context in contexts.items()}
-        self._streams = {s.name: _StreamState(s, self._reader(s)) for s in self.graph.streams}
+        processors = (os.cpu_count() or 1) // max(len(contexts), 1)  # operators run side by side first
+        threads = 1 << max(processors.bit_length() - 1, 0)
+        self._nodes = {name: self._node(context, threads) for name, context in contexts.items()}
+        started = self.clock()
+        self._streams = {s.name: _StreamState(s, self._reader(s), started) for s in self.graph.streams}
+        depths = sorted({context.operator.depth for context in contexts.values()})
+        self._levels = [[n for n in self._nodes.values() if n.context.operator.depth == depth] for depth in depths]
         self._passed = _BEGINNING
         self._closed = False
         self._pending = {s.name: Inbox() for s in self.graph.streams}
 
-    def _node(self, context: Context) -> _Node:
-        operator = compile_operator(context)
+    def _node(self, context: Context, threads: int) -> _Node:
+        operator = compile_operator(context, threads)
         return _Node(context, operator, {name: Inbox() for name in context.inputs})
 
     def _reader(self, stream: Stream) -> StreamReader:
@@ -187,7 +198,8 @@ class Engine:
         for node in self._nodes.values():
             if has_unbounded_state(node.context.operator):
                 raise QueryError(
-                    f"{node.context.operator.name} has no window, so on an unbounded stream its state would grow for ever",
+                    f"{node.context.operator.name} has no window: on an unbounded stream its state would grow for ever",
+                    place=node.context.operator.rule.cases[0].place,
                     remedy="Add `within T` to its detect, or run it on files or tables: Engine.run.",
                 )
 
@@ -199,7 +211,9 @@ class Engine:
             self._stream(name)
         missing = [name for name in self._streams if name not in sources]
         if missing:
-            raise InputError(f"no source for stream {missing[0]}", remedy=f"Sources are needed for: {', '.join(missing)}.")
+            raise InputError(
+                f"no source for stream {missing[0]}", remedy=f"Sources are needed for: {', '.join(missing)}."
+            )
         readers = {name: state.reader for name, state in self._streams.items()}
         for piece, following in read_in_order(sources, readers):
             self._pending[piece.stream].add(piece.batch)
@@ -221,36 +235,49 @@ class Engine:
         events: int = 0,
     ) -> Output:
         """Time has passed up to `passed`: let every operator read what came before it, inputs first."""
-        complex_: dict[str, pa.Table] = {}
-        timed_out: dict[str, pa.Table] = {}
-        selections: dict[str, pa.Table] = {}
-        low = passed
         self._passed = passed
         ready = {name: inbox.before(passed) for name, inbox in self._pending.items()}
-        for name, node in self._nodes.items():
-            limit = passed
-            for input_, inbox in node.inboxes.items():
-                if input_ in self._nodes:
-                    limit = min(limit, self._nodes[input_].low_watermark)
-                elif (batch := ready[input_]) is not None:
-                    inbox.add(batch)
-            inputs = {t: batch for t, inbox in node.inboxes.items() if (batch := inbox.before(limit)) is not None}
-            produced = node.operator.process(inputs, limit)
-            node.low_watermark = produced.low_watermark
-            for reader in self._nodes.values():
-                if name in reader.inboxes:
-                    reader.inboxes[name].add(produced.events)
-            operator = node.context.operator
-            if operator.subscription is not None or self.show_definitions:
-                complex_[name] = _table(node.context, produced.events)
-                low = min(low, produced.low_watermark)
-            if produced.selections is not None:
-                selections[name] = produced.selections
-            if operator.rule.timed_out:
-                timed_out[name] = _table(node.context, produced.timed_out)
+        produced: dict[str, Produced] = {}
+        for level in self._levels:
+            for node in level:
+                for input_, inbox in node.inboxes.items():
+                    batch = produced[input_].events if input_ in self._nodes else ready[input_]
+                    if batch is not None:
+                        inbox.add(batch)
+            produced |= self._process(level, passed, sum(len(batch) for batch in ready.values() if batch is not None))
+        shown = {
+            name: result
+            for name, result in produced.items()
+            if self.show_definitions or self._nodes[name].context.operator.subscription is not None
+        }
+        complex_ = {name: _table(self._nodes[name].context, result.events) for name, result in shown.items()}
+        timed_out = {
+            name: _table(self._nodes[name].context, result.timed_out)
+            for name, result in produced.items()
+            if self._nodes[name].context.operator.rule.timed_out
+        }
+        selections = {name: r.selections for name, r in produced.items() if r.selections is not None}
+        low = min((result.low_watermark for result in shown.values()), default=passed)
         failed = dict(self._failed_calls)
         self._failed_calls.clear()
         return Output(complex_, timed_out, late or {}, rejected or {}, events, failed, selections, low)
+
+    def _process(self, level: list[_Node], passed: int, events: int) -> dict[str, Produced]:
+        """Operators that do not read each other, side by side where there is enough to do."""
+
+        def step(node: _Node) -> Produced:
+            limit = min([passed, *(self._nodes[name].low_watermark for name in node.inboxes if name in self._nodes)])
+            inputs = {t: batch for t, inbox in node.inboxes.items() if (batch := inbox.before(limit)) is not None}
+            return node.operator.process(inputs, limit)
+
+        if len(level) > 1 and events >= WORTH_A_THREAD:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                results = list(pool.map(step, level))
+        else:
+            results = [step(node) for node in level]
+        for node, result in zip(level, results, strict=True):
+            node.low_watermark = result.low_watermark
+        return {node.context.operator.name: result for node, result in zip(level, results, strict=True)}
 
     # --- snapshots
 
@@ -278,7 +305,7 @@ class Engine:
                         f"the snapshot's state of {name} is of another program",
                         remedy=f"Restore with changed=['{name}'] to start it afresh, or use the query of the snapshot.",
                     )
-            node.operator.restore(parts)  # type: ignore[arg-type]
+            node.operator.restore(parts)
             for type_, inbox in node.inboxes.items():
                 inbox.restore(tables[f"inbox/{name}/{type_}"])
         for name, inbox in self._pending.items():
@@ -317,6 +344,3 @@ def _table(context: Context, batch: Batch) -> pa.Table:
 def _late_table(events: pa.Table, late: np.ndarray, lateness: np.ndarray) -> pa.Table:
     rows = events.filter(pa.array(late))
     return rows.append_column("_lateness", pa.array(lateness[late], pa.duration("us")))
-
-
-__all__ = ["END", "REJECTED", "Engine", "Output", "to_arrow"]

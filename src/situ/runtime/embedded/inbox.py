@@ -27,17 +27,17 @@ class Inbox:
         ready: list[Batch] = []
         later: list[Batch] = []
         for batch in self.waiting:
-            early = batch.times < time
-            if early.all():
+            if batch.latest < time:
                 ready.append(batch)
-            elif not early.any():
+                continue
+            early = batch.times < time
+            if not early.any():
                 later.append(batch)
             else:
                 ready.append(batch.take(early))
                 later.append(batch.take(~early))
         self.waiting = later
         return concat(ready) if ready else None
-
 
     def table(self) -> pa.Table:
         """What waits, for a snapshot."""

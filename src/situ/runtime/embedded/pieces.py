@@ -7,7 +7,7 @@ that overlap are read together. So a sorted directory of any size streams throug
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -32,7 +32,9 @@ class StreamReader:
     def __init__(self, stream: Stream, columns: frozenset[str], provenance: bool) -> None:
         self.stream = stream
         declared = [attribute.name for attribute in stream.attributes]
-        self.needed = [name for name in declared if name in columns or (name in (stream.location or ()) and "_x_min" in columns)]
+        self.needed = [
+            name for name in declared if name in columns or (name in (stream.location or ()) and "_x_min" in columns)
+        ]
         self.derived = [name for name in (*EXTENT, ORIGINS) if name in columns]
         self.rows_read = 0
 
@@ -42,14 +44,16 @@ class StreamReader:
         first = self.rows_read
         self.rows_read += len(conformed.times)
 
-        def read(names: list[str]) -> Mapping[str, pa.Array]:
+        def read(names: Iterable[str]) -> Mapping[str, pa.Array]:
             attributes = [name for name in names if not name.startswith("_")]
             loaded: dict[str, pa.Array] = {}
             if attributes:
                 assert load is not None, attributes
                 table = load.read(attributes).events
                 loaded = {name: one_chunk(table.column(name)) for name in attributes}
-            return loaded | {name: self._derived(name, columns, conformed.times, first) for name in names if name.startswith("_")}
+            return loaded | {
+                name: self._derived(name, columns, conformed.times, first) for name in names if name.startswith("_")
+            }
 
         return Batch(conformed.times, columns, read)
 
