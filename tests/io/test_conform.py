@@ -10,6 +10,7 @@ import pytest
 
 from situ.core.errors import InputError
 from situ.core.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal
+from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.conform import REJECTED, conform
 
 MICROS = pa.timestamp("us", tz="UTC")
@@ -220,3 +221,11 @@ def test_no_rows_give_no_events_of_the_right_types(vehicle):
     assert result.events.schema == pa.schema(
         [("vehicle", pa.string()), ("speed", pa.float64()), ("lane", pa.int64()), ("ts", MICROS)]
     )
+
+
+@pytest.mark.parametrize("time", [2**61, -(2**61), 2**63 - 1, -(2**63)])
+def test_times_that_no_window_can_be_added_to_are_rejected(time: int) -> None:
+    stream = Stream("Ping", (AttributeDeclaration("us", INT),), time="us", time_unit="us")
+    result = conform(pa.table({"us": pa.array([1, time])}), stream)
+    assert result.times.tolist() == [1]
+    assert "no time in range" in result.rejected.column("_reason")[0].as_py()

@@ -12,6 +12,9 @@ UNITS: dict[str, int] = {
     "day": 86_400_000_000,
 }
 
+#: Times and durations lie within this many microseconds (73,000 years), so that their sums never overflow.
+LIMIT = 2**61
+
 #: Other spellings that the language reads.
 SYNONYMS: dict[str, str] = {
     "microsecond": "us", "microseconds": "us",
@@ -46,6 +49,7 @@ def parse_duration(text: str) -> int:
     length = UNITS.get(SYNONYMS.get(unit, unit))
     if length is None or not digits:
         raise ValueError(f"{text!r} is no duration")
-    if digits.isdigit():
-        return int(digits) * length
-    return round(float(digits) * length)
+    micros = int(digits) * length if digits.isdigit() else round(float(digits) * length)
+    if micros >= LIMIT:
+        raise ValueError(f"{text!r} is longer than 73,000 years")
+    return micros

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import InputError, did_you_mean
+from situ.core.time import LIMIT
 from situ.core.types import TIMESTAMP, Type
 from situ.graph.query import Stream
 from situ.io.conversions import Conversion, convert, epoch_micros, native_conversion
@@ -183,13 +184,19 @@ def rejected_rows(
 
 
 def _event_times(column: pa.Array, stream: Stream) -> tuple[np.ndarray, np.ndarray | None]:
-    """Microseconds since the epoch, and which rows have any (None: all). Timestamps are viewed, not copied."""
+    """Microseconds since the epoch, and which rows have any in range (None: all). Timestamps are viewed, not copied."""
+    timed: np.ndarray | None = None
     if stream.time_unit is not None:
         micros, timed = epoch_micros(column, _type_of(stream, stream.time), stream.time_unit)
-        return micros, None if timed.all() else timed
-    if column.null_count == 0:
-        return column.view(pa.int64()).to_numpy(), None
-    return column.view(pa.int64()).fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False)
+    elif column.null_count == 0:
+        micros = column.view(pa.int64()).to_numpy()
+    else:
+        micros = column.view(pa.int64()).fill_null(0).to_numpy()
+        timed = column.is_valid().to_numpy(zero_copy_only=False)
+    if len(micros) and not (micros.min() > -LIMIT and micros.max() < LIMIT):
+        in_range = (micros > -LIMIT) & (micros < LIMIT)
+        timed = in_range if timed is None else timed & in_range
+    return micros, None if timed is None or timed.all() else timed
 
 
 def _type_of(stream: Stream, name: str) -> Type:
@@ -199,7 +206,7 @@ def _type_of(stream: Stream, name: str) -> Type:
 def _untimed(value: pa.Scalar, stream: Stream) -> str:
     if not value.is_valid:
         return f"{stream.time} is null"
-    return f"{stream.time}: {_show(value)} {stream.time_unit} is no time in range"
+    return f"{stream.time}: {_show(value)} {stream.time_unit or ''} is no time in range".replace("  ", " ")
 
 
 def show_value(value: object) -> str:

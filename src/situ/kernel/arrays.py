@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -63,51 +63,49 @@ class Events(NamedTuple):
     chosen: I64
 
 
-class Runs(NamedTuple):
-    """Partial matches: a pool, chained per group by `next`; free ones are chained from counters[FREE]."""
+# Partial matches and the events they took are records, not columns: the kernel reads several fields of one of them at a
+# time, and a record is one or two lines of the processor's cache.
 
-    state: I32  # -1: free
-    node: I32
-    alive: U64  # bit e: edge e of the state is open
-    seen: U64  # bit w: watch w has fired
-    deadline: I64
-    first_time: I64
-    first_position: I64
-    anchored: U8
-    extended: U8
-    selection: I64
-    group: I64
-    next: I32
-
-
-class Nodes(NamedTuple):
-    """Events taken: a forest; a partial match is a path to a root."""
-
-    parent: I32
-    event: I64
-    state: I32
-
-
-class Groups(NamedTuple):
-    """Per group: its first partial match, how many it has, the next position, the number of selections opened."""
-
-    head: I32
-    live: I32
-    positions: I64
-    selections: I64
-
-
-class Fired(NamedTuple):
-    """Matches as the kernel finds them: the path's last node but one, and the last event and state."""
-
-    node: I32
-    event: I64
-    state: I32
-    time: I64
-    group: I64
-    first_position: I64
-    selection: I64
-    timed_out: U8
+#: Partial matches: a pool, chained per group by `next`; free ones (state -1) are chained from counters[FREE].
+RUN = np.dtype(
+    [
+        ("deadline", np.int64),
+        ("alive", np.uint64),  # bit e: edge e of the state is open
+        ("seen", np.uint64),  # bit w: watch w has fired
+        ("first_time", np.int64),
+        ("first_position", np.int64),
+        ("selection", np.int64),
+        ("group", np.int64),
+        ("state", np.int32),
+        ("node", np.int32),
+        ("next", np.int32),
+        ("anchored", np.uint8),
+        ("extended", np.uint8),
+    ],
+    align=True,
+)
+#: Events taken: a forest; a partial match is a path to a root.
+NODE = np.dtype([("event", np.int64), ("parent", np.int32), ("state", np.int32)], align=True)
+#: Matches as the kernel finds them: the path's last node but one, and the last event and state.
+FIRED = np.dtype(
+    [
+        ("event", np.int64),
+        ("time", np.int64),
+        ("group", np.int64),
+        ("first_position", np.int64),
+        ("selection", np.int64),
+        ("node", np.int32),
+        ("state", np.int32),
+        ("timed_out", np.uint8),
+    ],
+    align=True,
+)
+#: Per group: its first partial match, how many it has, the next position, the number of selections opened.
+GROUP = np.dtype([("head", np.int32), ("live", np.int32), ("positions", np.int64), ("selections", np.int64)])
+Runs: TypeAlias = Any  # np.recarray of RUN
+Nodes: TypeAlias = Any  # np.recarray of NODE
+Fired: TypeAlias = Any  # np.recarray of FIRED
+Groups: TypeAlias = Any  # np.recarray of GROUP
 
 
 class Stack(NamedTuple):

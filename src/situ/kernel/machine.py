@@ -74,9 +74,9 @@ LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 def event_of(variable: int, node: int, nodes: Nodes, code: Code) -> int:
     """The event of a variable on the path that ends in `node`; -1 if it has none."""
     while node >= 0:
-        if code.state_variable[nodes.state[node]] == variable:
-            return nodes.event[node]
-        node = nodes.parent[node]
+        if code.state_variable[nodes[node].state] == variable:
+            return nodes[node].event
+        node = nodes[node].parent
     return -1
 
 
@@ -155,8 +155,8 @@ def fold_whole(
     """An aggregate over the events of a variable on a path (walked from its end): value, and whether it is null."""
     result, null, overflow = 0, True, False
     while node >= 0:
-        if code.state_variable[nodes.state[node]] == variable:
-            event = nodes.event[node]
+        if code.state_variable[nodes[node].state] == variable:
+            event = nodes[node].event
             missing = events.whole_null[event, term] != 0
             value = events.whole[event, term]
             if fold == LAST:
@@ -173,7 +173,7 @@ def fold_whole(
                     result = min(result, value)
                 else:
                     result = max(result, value)
-        node = nodes.parent[node]
+        node = nodes[node].parent
     return result, null or overflow
 
 
@@ -183,8 +183,8 @@ def fold_real(
 ) -> tuple[float, bool]:
     result, null = 0.0, True
     while node >= 0:
-        if code.state_variable[nodes.state[node]] == variable:
-            event = nodes.event[node]
+        if code.state_variable[nodes[node].state] == variable:
+            event = nodes[node].event
             missing = events.real_null[event, term] != 0
             value = events.real[event, term]
             if fold == LAST:
@@ -200,7 +200,7 @@ def fold_real(
                     result = value if compare_real(LT, value, result) else result
                 else:
                     result = value if compare_real(GT, value, result) else result
-        node = nodes.parent[node]
+        node = nodes[node].parent
     return result, null
 
 
@@ -211,8 +211,8 @@ def moments(
     """Count, mean and sum of squared deviations (Welford) of a variable's values on a path."""
     count, mean, squares = 0, 0.0, 0.0
     while node >= 0:
-        if code.state_variable[nodes.state[node]] == variable:
-            event = nodes.event[node]
+        if code.state_variable[nodes[node].state] == variable:
+            event = nodes[node].event
             if whole:
                 missing, value = events.whole_null[event, term] != 0, float(events.whole[event, term])
             else:
@@ -222,7 +222,7 @@ def moments(
                 delta = value - mean
                 mean += delta / count
                 squares += delta * (value - mean)
-        node = nodes.parent[node]
+        node = nodes[node].parent
     return count, mean, squares
 
 
@@ -230,9 +230,9 @@ def moments(
 def count_events(variable: int, node: int, nodes: Nodes, code: Code) -> int:
     count = 0
     while node >= 0:
-        if code.state_variable[nodes.state[node]] == variable:
+        if code.state_variable[nodes[node].state] == variable:
             count += 1
-        node = nodes.parent[node]
+        node = nodes[node].parent
     return count
 
 

@@ -52,28 +52,28 @@ def match(begin: int, order: I64, shard: int, shards: int, code: Code, events: E
         if group & (shards - 1) != shard:
             continue
         time, accepted = events.time[event], events.accepted[event]
-        made = groups.live[group] * most_edges + starts  # partial matches that this event can make at the most
-        if counters[LIVE] + made > len(runs.state):
+        made = groups[group].live * most_edges + starts  # partial matches that this event can make at the most
+        if counters[LIVE] + made > len(runs):
             return RUNS_FULL, at
-        if counters[NODES_USED] + made > len(nodes.event):
+        if counters[NODES_USED] + made > len(nodes):
             return NODES_FULL, at
-        if counters[FIRED_USED] + made + groups.live[group] > len(fired.node):
+        if counters[FIRED_USED] + made + groups[group].live > len(fired):
             return FIRED_FULL, at
-        old, fired_before = groups.head[group], counters[FIRED_USED]
-        groups.head[group] = -1
+        old, fired_before = groups[group].head, counters[FIRED_USED]
+        groups[group].head = -1
         old = offer(event, group, time, accepted, old, code, events, groups, runs, nodes, fired, counters, stack, host)
         start(event, group, time, accepted, code, events, groups, runs, nodes, fired, counters, stack, host)
         if code.window[2] != 0:
-            mark_continued(groups.head[group], fired_before, code.state_conjunction, code.state_variable, runs,
+            mark_continued(groups[group].head, fired_before, code.state_conjunction, code.state_variable, runs,
                            nodes, fired, counters)  # fmt: skip
         # New partial matches stand at groups.head; the old ones follow them.
-        if groups.head[group] < 0:
-            groups.head[group] = old
+        if groups[group].head < 0:
+            groups[group].head = old
         elif old >= 0:
-            last = groups.head[group]
-            while runs.next[last] >= 0:
-                last = runs.next[last]
-            runs.next[last] = old
+            last = groups[group].head
+            while runs[last].next >= 0:
+                last = runs[last].next
+            runs[last].next = old
     return DONE, len(order)
 
 
@@ -84,28 +84,28 @@ def offer(event: int, group: int, time: int, accepted: np.uint64, first: int, co
     """One event to the chain of partial matches that begins at `first`; the chain of those that remain."""
     remaining, previous, run = first, -1, first
     while run >= 0:
-        following = runs.next[run]
-        state = runs.state[run]
+        following = runs[run].next
+        state = runs[run].state
         keep = True
-        if time > runs.deadline[run]:
+        if time > runs[run].deadline:
             expire(run, code, runs, nodes, fired, counters)
             keep = False
         elif (accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
             is_next = False
             if code.state_impatient[state] != 0:
-                is_next = events.position[event] == events.position[nodes.event[runs.node[run]]] + 1
+                is_next = events.position[event] == events.position[nodes[runs[run].node].event] + 1
             look(run, event, is_next, accepted, code, events, runs, nodes, stack, host)
             advance(run, event, group, is_next, accepted, time, code, events, groups, runs, nodes, fired, counters,
                     stack, host)  # fmt: skip
-            waits = code.state_accept[state] == 2 and (runs.seen[run] & code.state_final[state]) == NONE
-            keep = runs.alive[run] != NONE or waits
+            waits = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
+            keep = runs[run].alive != NONE or waits
         if keep:
             previous = run
         else:
             if previous < 0:
                 remaining = following
             else:
-                runs.next[previous] = following
+                runs[previous].next = following
             release(run, groups, runs, counters)
         run = following
     return remaining
@@ -125,8 +125,8 @@ def refuses(refusals: I32, number: int, event: int, node: int, accepted: np.uint
 def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, events: Events, runs: Runs,
          nodes: Nodes, stack: Stack, host: int) -> None:  # fmt: skip
     """Let the watches of a waiting partial match see an event, and close what they forbid."""
-    state = runs.state[run]
-    seen = runs.seen[run]
+    state = runs[run].state
+    seen = runs[run].seen
     for at in range(code.watch_offset[state], code.watch_offset[state + 1]):
         watch = code.watch_number[at]
         bit = ONE << np.uint64(watch)
@@ -137,17 +137,17 @@ def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, e
         if code.watch_immediately[watch] != 0 and not is_next:
             continue
         begin, end = code.watch_code[watch, 0], code.watch_code[watch, 1]
-        if begin < end and not holds(begin, end, event, runs.node[run], code, events, nodes, stack, host):
+        if begin < end and not holds(begin, end, event, runs[run].node, code, events, nodes, stack, host):
             continue
-        refused = refuses(code.watch_refuse, watch, event, runs.node[run], accepted, code, events, nodes, stack, host)
+        refused = refuses(code.watch_refuse, watch, event, runs[run].node, accepted, code, events, nodes, stack, host)
         if refused == (code.watch_refused[watch] != 0):
             seen |= bit
-    if seen != runs.seen[run]:
-        runs.seen[run] = seen
+    if seen != runs[run].seen:
+        runs[run].seen = seen
         first = code.edge_offset[state]
         for edge in range(first, code.edge_offset[state + 1]):
             if (code.edge_forbid[edge] & seen) != NONE:
-                runs.alive[run] &= ~(ONE << np.uint64(edge - first))
+                runs[run].alive &= ~(ONE << np.uint64(edge - first))
 
 
 @inlined
@@ -155,16 +155,16 @@ def advance(run: int, event: int, group: int, is_next: bool, accepted: np.uint64
             groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
             host: int) -> None:  # fmt: skip
     """Take an event along every open edge that accepts it."""
-    state, node = runs.state[run], runs.node[run]
+    state, node = runs[run].state, runs[run].node
     first = code.edge_offset[state]
     for edge in range(first, code.edge_offset[state + 1]):
         bit = ONE << np.uint64(edge - first)
-        if (runs.alive[run] & bit) == NONE:
+        if (runs[run].alive & bit) == NONE:
             continue
         contiguity = code.edge_contiguity[edge]
         target = code.edge_target[edge]
         if contiguity == IMMEDIATELY:
-            runs.alive[run] &= ~bit
+            runs[run].alive &= ~bit
             if not is_next:
                 continue
         if ((accepted >> np.uint64(code.state_test[target])) & ONE) == NONE:
@@ -173,12 +173,12 @@ def advance(run: int, event: int, group: int, is_next: bool, accepted: np.uint64
         if begin < end and not holds(begin, end, event, node, code, events, nodes, stack, host):
             continue
         if contiguity == THEN:
-            runs.alive[run] &= ~bit
+            runs[run].alive &= ~bit
         if refuses(code.state_refuse, target, event, node, accepted, code, events, nodes, stack, host):
             continue
-        runs.extended[run] = 1
-        take(event, group, target, node, runs.seen[run] & code.edge_keep[edge], runs.first_time[run],
-             runs.first_position[run], runs.anchored[run], runs.deadline[run], runs.selection[run], time, code,
+        runs[run].extended = 1
+        take(event, group, target, node, runs[run].seen & code.edge_keep[edge], runs[run].first_time,
+             runs[run].first_position, runs[run].anchored, runs[run].deadline, runs[run].selection, time, code,
              events, groups, runs, nodes, fired, counters)  # fmt: skip
 
 
@@ -197,8 +197,8 @@ def start(event: int, group: int, time: int, accepted: np.uint64, code: Code, ev
         if refuses(code.state_refuse, state, event, -1, accepted, code, events, nodes, stack, host):
             continue
         if selection < 0:
-            selection = groups.selections[group]
-            groups.selections[group] += 1
+            selection = groups[group].selections
+            groups[group].selections += 1
             if len(events.opened) > 0:
                 events.opened[event] = selection
         if len(events.chosen_offset) > 0 and not is_chosen(group, selection, events.chosen_offset, events.chosen):
@@ -249,19 +249,19 @@ def take(event: int, group: int, state: int, parent: int, seen: np.uint64, first
         return
     node = counters[NODES_USED]
     counters[NODES_USED] += 1
-    nodes.parent[node], nodes.event[node], nodes.state[node] = parent, event, state
+    nodes[node].parent, nodes[node].event, nodes[node].state = parent, event, state
     run = counters[FREE]
     if run >= 0:
-        counters[FREE] = runs.next[run]
+        counters[FREE] = runs[run].next
     else:
         run = counters[RUNS_USED]
         counters[RUNS_USED] += 1
-    runs.state[run], runs.node[run], runs.alive[run], runs.seen[run] = state, node, alive, seen
-    runs.deadline[run], runs.first_time[run], runs.first_position[run] = deadline, first_time, first_position
-    runs.anchored[run], runs.extended[run], runs.selection[run], runs.group[run] = anchored, 0, selection, group
-    runs.next[run] = groups.head[group]
-    groups.head[group] = run
-    groups.live[group] += 1
+    runs[run].state, runs[run].node, runs[run].alive, runs[run].seen = state, node, alive, seen
+    runs[run].deadline, runs[run].first_time, runs[run].first_position = deadline, first_time, first_position
+    runs[run].anchored, runs[run].extended, runs[run].selection, runs[run].group = anchored, 0, selection, group
+    runs[run].next = groups[group].head
+    groups[group].head = run
+    groups[group].live += 1
     counters[LIVE] += 1
     counters[EARLIEST] = min(counters[EARLIEST], deadline)
 
@@ -271,31 +271,31 @@ def fire(node: int, event: int, state: int, time: int, group: int, first_positio
          timed_out: int, fired: Fired, counters: I64) -> None:  # fmt: skip
     at = counters[FIRED_USED]
     counters[FIRED_USED] += 1
-    fired.node[at], fired.event[at], fired.state[at], fired.time[at] = node, event, state, time
-    fired.group[at], fired.first_position[at] = group, first_position
-    fired.selection[at], fired.timed_out[at] = selection, timed_out
+    fired[at].node, fired[at].event, fired[at].state, fired[at].time = node, event, state, time
+    fired[at].group, fired[at].first_position = group, first_position
+    fired[at].selection, fired[at].timed_out = selection, timed_out
 
 
 @inlined
 def expire(run: int, code: Code, runs: Runs, nodes: Nodes, fired: Fired, counters: I64) -> None:
     """The window of a partial match has passed: an awaited absence is fulfilled, anything else is given up."""
-    state, node = runs.state[run], runs.node[run]
-    if code.window[0] == FROM_ALIAS and runs.anchored[run] == 0:
+    state, node = runs[run].state, runs[run].node
+    if code.window[0] == FROM_ALIAS and runs[run].anchored == 0:
         return
-    if code.state_accept[state] == 2 and (runs.seen[run] & code.state_final[state]) == NONE:
-        fire(nodes.parent[node], nodes.event[node], state, runs.deadline[run], runs.group[run],
-             runs.first_position[run], runs.selection[run], 0, fired, counters)  # fmt: skip
-    elif code.window[2] != 0 and runs.extended[run] == 0 and code.state_accept[state] != 1:
-        fire(nodes.parent[node], nodes.event[node], state, runs.deadline[run], runs.group[run],
-             runs.first_position[run], runs.selection[run], 1, fired, counters)  # fmt: skip
+    if code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE:
+        fire(nodes[node].parent, nodes[node].event, state, runs[run].deadline, runs[run].group,
+             runs[run].first_position, runs[run].selection, 0, fired, counters)  # fmt: skip
+    elif code.window[2] != 0 and runs[run].extended == 0 and code.state_accept[state] != 1:
+        fire(nodes[node].parent, nodes[node].event, state, runs[run].deadline, runs[run].group,
+             runs[run].first_position, runs[run].selection, 1, fired, counters)  # fmt: skip
 
 
 @inlined
 def release(run: int, groups: Groups, runs: Runs, counters: I64) -> None:
-    groups.live[runs.group[run]] -= 1
+    groups[runs[run].group].live -= 1
     counters[LIVE] -= 1
-    runs.state[run] = -1
-    runs.next[run] = counters[FREE]
+    runs[run].state = -1
+    runs[run].next = counters[FREE]
     counters[FREE] = run
 
 
@@ -306,18 +306,18 @@ def mark_continued(first: int, fired_before: int, conjunction: I32, variable: I3
     one is continued by it, although that event came earlier."""
     run = first
     while run >= 0:
-        if conjunction[runs.state[run]] != 0:
+        if conjunction[runs[run].state] != 0:
             other = first
-            while other >= 0 and runs.extended[run] == 0:
-                before, state = nodes.parent[runs.node[other]], runs.state[other]
-                if lacks_one(runs.node[run], before, state, conjunction, variable, nodes):
-                    runs.extended[run] = 1
-                other = runs.next[other]
+            while other >= 0 and runs[run].extended == 0:
+                before, state = nodes[runs[other].node].parent, runs[other].state
+                if lacks_one(runs[run].node, before, state, conjunction, variable, nodes):
+                    runs[run].extended = 1
+                other = runs[other].next
             for at in range(fired_before, counters[FIRED_USED]):
-                before, state = fired.node[at], fired.state[at]
-                if fired.timed_out[at] == 0 and lacks_one(runs.node[run], before, state, conjunction, variable, nodes):
-                    runs.extended[run] = 1
-        run = runs.next[run]
+                before, state = fired[at].node, fired[at].state
+                if fired[at].timed_out == 0 and lacks_one(runs[run].node, before, state, conjunction, variable, nodes):
+                    runs[run].extended = 1
+        run = runs[run].next
 
 
 @jit
@@ -326,17 +326,17 @@ def lacks_one(node: int, before: int, state: int, conjunction: I32, variable: I3
 
     The other path is the one that ends in `before`, and then the same last event, in `state`.
     """
-    block = conjunction[nodes.state[node]]
-    if conjunction[state] != block or variable[state] != variable[nodes.state[node]]:
+    block = conjunction[nodes[node].state]
+    if conjunction[state] != block or variable[state] != variable[nodes[node].state]:
         return False
-    node, lacking = nodes.parent[node], 0
-    while before >= 0 and conjunction[nodes.state[before]] == block:
-        mine = node >= 0 and nodes.event[node] == nodes.event[before]
-        if mine and variable[nodes.state[node]] == variable[nodes.state[before]]:
-            node = nodes.parent[node]
+    node, lacking = nodes[node].parent, 0
+    while before >= 0 and conjunction[nodes[before].state] == block:
+        mine = node >= 0 and nodes[node].event == nodes[before].event
+        if mine and variable[nodes[node].state] == variable[nodes[before].state]:
+            node = nodes[node].parent
         else:
             lacking += 1
-        before = nodes.parent[before]
+        before = nodes[before].parent
     return lacking == 1 and node == before
 
 
@@ -346,22 +346,22 @@ def pass_time(before: int, code: Code, groups: Groups, runs: Runs, nodes: Nodes,
     all of them). `fired` has room for all."""
     counters[EARLIEST] = NO_DEADLINE
     for each in range(counters[RUNS_USED]):
-        if runs.state[each] < 0:
+        if runs[each].state < 0:
             continue
-        if runs.deadline[each] >= before and before != NO_DEADLINE:
-            counters[EARLIEST] = min(counters[EARLIEST], runs.deadline[each])
+        if runs[each].deadline >= before and before != NO_DEADLINE:
+            counters[EARLIEST] = min(counters[EARLIEST], runs[each].deadline)
             continue
         # One of the group has passed: go through its chain.
-        group = runs.group[each]
-        previous, run = -1, groups.head[group]
+        group = runs[each].group
+        previous, run = -1, groups[group].head
         while run >= 0:
-            following = runs.next[run]
-            if runs.deadline[run] < before or before == NO_DEADLINE:
+            following = runs[run].next
+            if runs[run].deadline < before or before == NO_DEADLINE:
                 expire(run, code, runs, nodes, fired, counters)
                 if previous < 0:
-                    groups.head[group] = following
+                    groups[group].head = following
                 else:
-                    runs.next[previous] = following
+                    runs[previous].next = following
                 release(run, groups, runs, counters)
             else:
                 previous = run
@@ -372,10 +372,10 @@ def pass_time(before: int, code: Code, groups: Groups, runs: Runs, nodes: Nodes,
 def path_lengths(fired: Fired, nodes: Nodes, count: int, lengths: I64) -> None:
     """How many events each match has."""
     for at in range(count):
-        length, node = 1, fired.node[at]
+        length, node = 1, fired[at].node
         while node >= 0:
             length += 1
-            node = nodes.parent[node]
+            node = nodes[node].parent
         lengths[at] = length
 
 
@@ -386,12 +386,12 @@ def write_paths(
     """The events and variables of each match, in order of position."""
     for at in range(count):
         to = offsets[at + 1] - 1
-        path_event[to], path_variable[to] = fired.event[at], code.state_variable[fired.state[at]]
-        node = fired.node[at]
+        path_event[to], path_variable[to] = fired[at].event, code.state_variable[fired[at].state]
+        node = fired[at].node
         while node >= 0:
             to -= 1
-            path_event[to], path_variable[to] = nodes.event[node], code.state_variable[nodes.state[node]]
-            node = nodes.parent[node]
+            path_event[to], path_variable[to] = nodes[node].event, code.state_variable[nodes[node].state]
+            node = nodes[node].parent
 
 
 @jit
@@ -401,22 +401,22 @@ def compact_nodes(runs: Runs, nodes: Nodes, counters: I64, renumbered: I64) -> N
     for node in range(used):
         renumbered[node] = -1
     for run in range(counters[RUNS_USED]):
-        if runs.state[run] >= 0:
-            node = runs.node[run]
+        if runs[run].state >= 0:
+            node = runs[run].node
             while node >= 0 and renumbered[node] < 0:
                 renumbered[node] = 0
-                node = nodes.parent[node]
+                node = nodes[node].parent
     kept = 0
     for node in range(used):
         if renumbered[node] == 0:
-            parent = nodes.parent[node]
-            nodes.parent[kept] = renumbered[parent] if parent >= 0 else -1
-            nodes.event[kept], nodes.state[kept] = nodes.event[node], nodes.state[node]
+            parent = nodes[node].parent
+            nodes[kept].parent = renumbered[parent] if parent >= 0 else -1
+            nodes[kept].event, nodes[kept].state = nodes[node].event, nodes[node].state
             renumbered[node] = kept
             kept += 1
     for run in range(counters[RUNS_USED]):
-        if runs.state[run] >= 0:
-            runs.node[run] = renumbered[runs.node[run]]
+        if runs[run].state >= 0:
+            runs[run].node = renumbered[runs[run].node]
     counters[NODES_USED] = kept
 
 
@@ -424,6 +424,6 @@ def compact_nodes(runs: Runs, nodes: Nodes, counters: I64, renumbered: I64) -> N
 def oldest_start(runs: Runs, counters: I64, oldest: I64) -> None:
     """Lower `oldest`, by group, to the first position of the earliest partial match."""
     for run in range(counters[RUNS_USED]):
-        if runs.state[run] >= 0:
-            group = runs.group[run]
-            oldest[group] = min(oldest[group], runs.first_position[run])
+        if runs[run].state >= 0:
+            group = runs[run].group
+            oldest[group] = min(oldest[group], runs[run].first_position)

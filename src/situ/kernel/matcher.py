@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
 from situ.kernel.arrays import (
     COUNTERS,
     EARLIEST,
+    FIRED,
     FIRED_USED,
     FREE,
+    GROUP,
     I64,
     LIVE,
     NO_DEADLINE,
+    NODE,
     NODES_USED,
+    RUN,
     Code,
     Events,
     Fired,
@@ -46,11 +50,6 @@ from situ.kernel.program import Program
 POOL = 4096
 #: Events for which a thread is worth starting.
 WORTH_A_THREAD = 50_000
-_RUN_TYPES = (np.int32, np.int32, np.uint64, np.uint64, np.int64, np.int64, np.int64, np.uint8, np.uint8, np.int64,
-              np.int64, np.int32)  # fmt: skip
-_NODE_TYPES = (np.int32, np.int64, np.int32)
-_FIRED_TYPES = (np.int32, np.int64, np.int32, np.int64, np.int64, np.int64, np.int64, np.uint8)
-_GROUP_TYPES = (np.int32, np.int32, np.int64, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +116,15 @@ def concat_matches(parts: list[Matches]) -> Matches:
 #: Evaluates a host condition (its number, the event under test, the last node of the path, the nodes): 1 if it holds.
 Host = Callable[[int, int, int, Nodes], int]
 
-Pool = TypeVar("Pool", Runs, Nodes, Fired, Groups)
+
+def _records(dtype: np.dtype[Any], size: int) -> Any:
+    return np.empty(size, dtype).view(np.recarray)
 
 
-def _pool(kind: type[Pool], types: tuple[type, ...], size: int) -> Pool:
-    return kind(*(np.empty(size, dtype) for dtype in types))
-
-
-def _grown(pool: Pool, size: int) -> Pool:
-    def grow(column: np.ndarray) -> np.ndarray:
-        larger = np.empty(size, column.dtype)
-        larger[: len(column)] = column
-        return larger
-
-    return type(pool)(*(grow(column) for column in pool))
+def _grown(records: Any, size: int) -> Any:
+    larger = _records(records.dtype, size)
+    larger[: len(records)] = records
+    return larger
 
 
 @dataclass(slots=True)
@@ -146,16 +140,16 @@ class Shard:
         """With room for so many at first."""
         counters = np.zeros(COUNTERS, np.int64)
         counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
-        pool = _pool(Runs, _RUN_TYPES, runs)
+        pool = _records(RUN, runs)
         pool.state[:] = -1
-        return cls(pool, _pool(Nodes, _NODE_TYPES, nodes), counters)
+        return cls(pool, _records(NODE, nodes), counters)
 
     def run(
         self, order: I64, number: int, shards: int, code: Code, events: Events, groups: Groups, host: int
     ) -> Matches:
         """Offer those events in order that are its own; the matches they complete or whose deadline they pass."""
-        fired = _pool(Fired, _FIRED_TYPES, max(1024, len(order) // (2 * shards)))
-        if len(self.nodes.event) < len(order) // (2 * shards):  # less often full, so that fewer pieces are joined
+        fired = _records(FIRED, max(1024, len(order) // (2 * shards)))
+        if len(self.nodes) < len(order) // (2 * shards):  # less often full, so that fewer pieces are joined
             self.nodes = _grown(self.nodes, len(order) // (2 * shards))
         stack = Stack(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8))
         found: list[Matches] = []
@@ -171,7 +165,7 @@ class Shard:
                 self._make_room_for_nodes(room)
             elif status == FIRED_FULL:
                 found.append(self.written(fired, code))
-                if len(fired.node) < 2 * room:
+                if len(fired) < 2 * room:
                     fired = _grown(fired, 4 * room)
         found.append(self.written(fired, code))
         return concat_matches(found)
@@ -181,7 +175,7 @@ class Shard:
         live = int(self.counters[LIVE])
         if live == 0 or (before <= self.counters[EARLIEST] and before != NO_DEADLINE):
             return NO_MATCHES
-        fired = _pool(Fired, _FIRED_TYPES, live)
+        fired = _records(FIRED, live)
         pass_time(before, code, groups, self.runs, self.nodes, fired, self.counters)
         return self.written(fired, code)
 
@@ -212,14 +206,14 @@ class Shard:
         return self.nodes.event[: self.counters[NODES_USED]]
 
     def _grow_runs(self, room: int) -> None:
-        before = len(self.runs.state)
+        before = len(self.runs)
         self.runs = _grown(self.runs, 2 * before + room)
         self.runs.state[before:] = -1
 
     def _make_room_for_nodes(self, room: int) -> None:
         self.compact_nodes()
-        if self.counters[NODES_USED] + room > len(self.nodes.event) // 2:
-            self.nodes = _grown(self.nodes, 2 * len(self.nodes.event) + room)
+        if self.counters[NODES_USED] + room > len(self.nodes) // 2:
+            self.nodes = _grown(self.nodes, 2 * len(self.nodes) + room)
 
 
 def _room_for(code: Code, groups: Groups, group: int) -> int:
@@ -237,7 +231,7 @@ class Matcher:
 
     @classmethod
     def empty(cls, program: Program, shards: int) -> Matcher:
-        return cls(program, [Shard.empty() for _ in range(shards)], _pool(Groups, _GROUP_TYPES, 0))
+        return cls(program, [Shard.empty() for _ in range(shards)], _records(GROUP, 0))
 
     @property
     def live(self) -> int:
@@ -246,12 +240,10 @@ class Matcher:
 
     def add_groups(self, count: int) -> None:
         """Make room for `count` groups in all."""
-        before = len(self.groups.head)
+        before = len(self.groups)
         if count > before:
             self.groups = _grown(self.groups, count)
-            self.groups.head[before:] = -1
-            for column in self.groups[1:]:
-                column[before:] = 0
+            self.groups[before:] = np.array((-1, 0, 0, 0), GROUP)
 
     def run(self, order: I64, events: Events, host: Host | None) -> Matches:
         """Offer the events in `order`, the shards side by side."""
@@ -278,7 +270,7 @@ class Matcher:
 
     def oldest_start(self) -> I64:
         """Per group, the first position of its earliest partial match (NO_DEADLINE if there is none)."""
-        oldest = np.full(len(self.groups.head), NO_DEADLINE)
+        oldest = np.full(len(self.groups), NO_DEADLINE)
         for shard in self.shards:
             oldest_start(shard.runs, shard.counters, oldest)
         return oldest
@@ -288,8 +280,8 @@ class Matcher:
         for shard in self.shards:
             held[shard.compact_nodes()] = True
 
-    def renumber_events(self, number: I64) -> None:
-        """Events are numbered anew: event i becomes number[i]."""
+    def renumber_events(self, kept: I64) -> None:
+        """Events are numbered anew: event kept[i] becomes i."""
         for shard in self.shards:
             used = shard.counters[NODES_USED]
-            shard.nodes.event[:used] = number[shard.nodes.event[:used]]
+            shard.nodes.event[:used] = np.searchsorted(kept, shard.nodes.event[:used])

@@ -268,8 +268,9 @@ class CaseRun:
     def _complex(self, matches: Matches, store: Store) -> Batch:
         if len(matches) == 0:
             return no_events(self.context)
-        if not is_sorted(matches.time):
-            matches = matches.take(np.argsort(matches.time, kind="stable"))
+        # By time, then by the event that completed them: whatever shards found them, and how.
+        if not (is_sorted(matches.time) and is_sorted(matches.completing)):
+            matches = matches.take(np.lexsort((matches.completing, matches.time)))
         scope = self.program.scope
         rows = MatchRows(
             matches, store, self.program.variables, scope.event_types, lambda name: self.context.schemas[name].names
@@ -293,11 +294,13 @@ class CaseRun:
         held = np.zeros(len(store), np.bool_)
         self.matcher.mark_held(held)
         held[waiting.matches.path_event] = True
-        number = np.cumsum(held) - 1
-        self.matcher.renumber_events(number)
-        events, completing = number[waiting.matches.path_event], number[waiting.matches.completing]
-        waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
-        self.retained = store.take(np.flatnonzero(held))
+        kept = np.flatnonzero(held)
+        self.matcher.renumber_events(kept)
+        if len(waiting.matches):
+            events = np.searchsorted(kept, waiting.matches.path_event)
+            completing = np.searchsorted(kept, waiting.matches.completing)
+            waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
+        self.retained = store.take(kept)
         if len(self.groups) > MANY_GROUPS and not self.context.provenance:
             self._forget_groups()
 

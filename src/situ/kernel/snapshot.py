@@ -244,7 +244,7 @@ def _link(shard: Shard, group: I64, matcher: Matcher) -> None:
     shard.runs.next[:count] = np.where(follows, np.arange(1, count + 1), -1)
     heads = np.flatnonzero(np.concatenate([[True], ~follows[:-1]])) if count else np.zeros(0, np.int64)
     matcher.groups.head[group[heads]] = heads
-    matcher.groups.live[:] += np.bincount(group, minlength=len(matcher.groups.live)).astype(np.int32)
+    matcher.groups.live[:] += np.bincount(group, minlength=len(matcher.groups)).astype(np.int32)
 
 
 def _restore_waiting(table: pa.Table, event_base: I64) -> Waiting:

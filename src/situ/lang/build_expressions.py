@@ -273,7 +273,7 @@ def to_expression(operand: Operand) -> Expression:
 def to_micros(duration: str | timedelta) -> int:
     """Microseconds of `"3 s"` or a timedelta."""
     if isinstance(duration, timedelta):
-        return duration // timedelta(microseconds=1)
+        duration = f"{duration // timedelta(microseconds=1)} us"
     try:
         return parse_duration(duration.strip().lower())
     except ValueError:

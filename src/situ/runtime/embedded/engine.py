@@ -88,7 +88,7 @@ class Engine:
 
     With `provenance`, complex events name their selection (`_selection`) and atomic events (`_origins`), and closed
     selections are an output of their own. `only_selections` processes no others: by operator and group key, their
-    numbers. `show_definitions` gives the complex events of definitions too.
+    numbers. `show_definitions` gives the complex events of definitions too. `threads`: all processors, if not given.
 
     >>> engine = Engine('''
     ...     stream Reading(sensor int, value double, ts int) time ts in s
@@ -107,6 +107,7 @@ class Engine:
     provenance: bool = False
     show_definitions: bool = False
     only_selections: Selections | None = None
+    threads: int | None = None
     clock: Callable[[], float] = wall_clock.monotonic
     graph: OperatorGraph = field(init=False)
 
@@ -117,8 +118,9 @@ class Engine:
             warnings.warn(message, SituWarning, stacklevel=3)
         contexts = contexts_of(self.graph, self.functions, self.provenance, self.only_selections)
         self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
-        processors = (os.cpu_count() or 1) // max(len(contexts), 1)  # operators run side by side first
-        threads = 1 << max(processors.bit_length() - 1, 0)
+        self._threads = self.threads or os.cpu_count() or 1
+        of_one = self._threads // max(len(contexts), 1)  # operators run side by side first
+        threads = 1 << max(of_one.bit_length() - 1, 0)
         self._nodes = {name: self._node(context, threads) for name, context in contexts.items()}
         started = self.clock()
         self._streams = {s.name: _StreamState(s, self._reader(s), started) for s in self.graph.streams}
@@ -270,8 +272,8 @@ class Engine:
             inputs = {t: batch for t, inbox in node.inboxes.items() if (batch := inbox.before(limit)) is not None}
             return node.operator.process(inputs, limit)
 
-        if len(level) > 1 and events >= WORTH_A_THREAD:
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
+        if len(level) > 1 and self._threads > 1 and events >= WORTH_A_THREAD:
+            with ThreadPoolExecutor(self._threads) as pool:
                 results = list(pool.map(step, level))
         else:
             results = [step(node) for node in level]
