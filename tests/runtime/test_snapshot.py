@@ -55,6 +55,16 @@ def test_state_of_another_program_is_refused() -> None:
         changed.restore(data)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("by = b.value - a.value", "by = a.ts"), ("group by sensor", "group by sensor after match skip past last")],
+)
+def test_state_for_other_assignments_or_policies_is_refused(old: str, new: str) -> None:
+    data = fed(STREAM + RISE.format(5)).snapshot()
+    with pytest.raises(StateError, match="of another program"):
+        Engine(STREAM + RISE.format(5).replace(old, new)).restore(data)
+
+
 def test_a_changed_rule_starts_afresh_and_leaves_the_others_alone() -> None:
     second = RISE.format(1).replace("Rise", "Other")
     data = fed(STREAM + RISE.format(5) + second).snapshot()

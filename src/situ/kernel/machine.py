@@ -81,37 +81,32 @@ def event_of(variable: int, node: int, nodes: Nodes, code: Code) -> int:
 
 
 @jit
-def compare_whole(comparison: int, a: int, b: int) -> bool:
+def decide(comparison: int, sign: int) -> bool:
+    """What a comparison says of values of which the left one is smaller (-1), equal (0) or greater (1)."""
     if comparison == EQ:
-        return a == b
+        return sign == 0
     if comparison == NE:
-        return a != b
+        return sign != 0
     if comparison == LT:
-        return a < b
+        return sign < 0
     if comparison == LE:
-        return a <= b
+        return sign <= 0
     if comparison == GT:
-        return a > b
-    return a >= b
+        return sign > 0
+    return sign >= 0
+
+
+@jit
+def compare_whole(comparison: int, a: int, b: int) -> bool:
+    return decide(comparison, int(a > b) - int(a < b))
 
 
 @jit
 def compare_real(comparison: int, a: float, b: float) -> bool:
     """As Spark: NaN equals NaN and is greater than everything else."""
     if math.isnan(a) or math.isnan(b):
-        x, y = (1 if math.isnan(a) else 0), (1 if math.isnan(b) else 0)
-        return compare_whole(comparison, x, y)
-    if comparison == EQ:
-        return a == b
-    if comparison == NE:
-        return a != b
-    if comparison == LT:
-        return a < b
-    if comparison == LE:
-        return a <= b
-    if comparison == GT:
-        return a > b
-    return a >= b
+        return decide(comparison, int(math.isnan(a)) - int(math.isnan(b)))
+    return decide(comparison, int(a > b) - int(a < b))
 
 
 @jit

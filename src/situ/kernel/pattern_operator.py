@@ -38,7 +38,7 @@ from situ.kernel.order import (
 from situ.kernel.policies import Policies
 from situ.kernel.program import Program, pattern_to_program
 from situ.kernel.selections import SelectionLog, chosen_numbers
-from situ.kernel.snapshot import pattern_sections, restore_pattern, with_digest
+from situ.kernel.snapshot import digest, pattern_sections, restore_pattern, with_digest
 from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
 
 #: Forget idle groups when there are this many, and they are most of all groups.
@@ -321,15 +321,22 @@ class CaseRun:
         group_by = self.context.operator.rule.group_by
         some_input = self.context.schemas[self.types[0]]
         types = [to_arrow(some_input.type_of(key)) for key in group_by]
-        return pattern_sections(
+        sections = pattern_sections(
             self.matcher, self.policies, self.retained, self.groups.keys, types, self.context.provenance
         )
+        return with_digest(sections, self.digest)
+
+    @property
+    def digest(self) -> str:
+        """A state fits the same program with the same policies that holds the same columns."""
+        rule = self.context.operator.rule
+        return digest(self.program, rule.group_by, rule.after_match, self.case.consuming, sorted(self.retained.columns))
 
     def snapshot_log(self) -> pa.Table:
         """The candidates that open selections may hold."""
         assert self.log is not None
         numbers = {name: pa.array(getattr(self.log, name)) for name in ("group", "time", "opened", "reported")}
-        return with_digest(pa.table(numbers | self.log.columns), self.program.digest)
+        return with_digest(pa.table(numbers | self.log.columns), self.digest)
 
     def restore_log(self, table: pa.Table) -> None:
         columns = {name: one_chunk(table.column(name)) for name in self._logged()}
@@ -438,9 +445,9 @@ class PatternOperator:
                 case.restore_log(tables[f"case {number} log"])
 
     def digests(self) -> dict[str, str]:
-        digests = {f"case {number}": case.program.digest for number, case in enumerate(self.cases)}
+        digests = {f"case {number}": case.digest for number, case in enumerate(self.cases)}
         if self.context.provenance:
-            digests |= {f"case {number} log": case.program.digest for number, case in enumerate(self.cases)}
+            digests |= {f"case {number} log": case.digest for number, case in enumerate(self.cases)}
         return digests
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -40,11 +38,6 @@ class Program:
     automaton: Automaton
     conditions: Conditions
     code: Code
-
-    @cached_property
-    def digest(self) -> str:
-        """What a snapshot remembers: state fits a program of the same digest only."""
-        return hashlib.sha256(str(self).encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
         return "\n".join(_describe(self))

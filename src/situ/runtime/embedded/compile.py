@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import assert_never
 
 from situ.graph.query import Aggregation, Join
+from situ.kernel.aggregation_operator import AggregationOperator
+from situ.kernel.join_operator import JoinOperator
 from situ.kernel.operator import Context, RunningOperator
 from situ.kernel.pattern_operator import PatternOperator
-from situ.kernel.window_operator import AggregationOperator, JoinOperator
 
 
 def compile_operator(context: Context, threads: int = 1) -> RunningOperator:
