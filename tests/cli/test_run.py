@@ -51,6 +51,7 @@ def test_the_summary_as_json(doors: Path, events: Path) -> None:
     assert summary == {
         "events": 5,
         "rejected": 0,
+        "failed_calls": {},
         "late": 0,
         "complex_events": {"Shut": 1},
         "timed_out": 0,

@@ -19,6 +19,7 @@ from situ.core.errors import InputError, did_you_mean
 from situ.graph.operators import OperatorGraph
 from situ.io.files import Format, open_source
 from situ.io.source import Source
+from situ.kernel.match import is_compiled
 from situ.lang.resolve import resolve, warnings
 from situ.runtime.embedded import Engine, Output
 
@@ -34,6 +35,7 @@ class Summary:
     timed_out: int = 0
     complex_events: Counter[str] = field(default_factory=Counter)
     first: dict[str, pa.Table] = field(default_factory=dict)
+    failed_calls: Counter[str] = field(default_factory=Counter)
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
     out: Path | None = None
@@ -45,6 +47,7 @@ class Summary:
             "late": self.late,
             "complex_events": dict(self.complex_events),
             "timed_out": self.timed_out,
+            "failed_calls": dict(self.failed_calls),
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
             "out": str(self.out) if self.out else None,
@@ -56,6 +59,7 @@ class Summary:
         self.rejected += _rows(output.rejected)
         self.late += _rows(output.late)
         self.timed_out += _rows(output.timed_out)
+        self.failed_calls.update(output.failed_calls)
         for name, table in output.complex_events.items():
             missing = self.limit - min(self.limit, self.complex_events[name])
             if missing and table.num_rows:
@@ -86,6 +90,8 @@ def run_file(
     streams = {stream.name: open_source(paths[stream.name], stream) for stream in graph.streams}
     engine = Engine(graph)
     summary = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=out)
+    if not is_compiled():
+        print("compiling the kernel, which happens once and takes some twenty seconds ...", file=sys.stderr)
     summary.complex_events.update({operator.name: 0 for operator in graph.subscriptions})
     folder = ResultFolder(out, file_format, overwrite=overwrite) if out else None
     with folder or nullcontext(), progress_bar(list(streams.values())) as show_progress:

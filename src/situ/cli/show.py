@@ -83,6 +83,7 @@ def totals(summary: Summary) -> str:
     rate = summary.events / summary.seconds if summary.seconds else 0.0
     text = f"{summary.events:,} events, {found:,} complex events in {summary.seconds:.2f} s ({rate:,.0f} events/s)"
     extras = {"rejected": summary.rejected, "late": summary.late, "timed out": summary.timed_out}
+    extras |= {f"failed calls of {name}": count for name, count in summary.failed_calls.items()}
     text += "".join(f", {count:,} {what}" for what, count in extras.items() if count)
     if summary.out is None:
         return text

@@ -6,6 +6,9 @@ watches (`not`, `greedy`, `until`), then the edges. docs/language.md, chapter "M
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numba
 import numpy as np
 
 from situ.kernel.arrays import (
@@ -75,6 +78,14 @@ def match(begin: int, order: I64, shard: int, shards: int, code: Code, events: E
                 last = runs[last].next
             runs[last].next = old
     return DONE, len(order)
+
+
+def is_compiled() -> bool:
+    """Whether the kernel's machine code is on disk already, or not needed."""
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return True
+    directory = Path(match.stats.cache_path)  # type: ignore[attr-defined]
+    return any(directory.glob("match.match-*.nbi"))
 
 
 @inlined

@@ -225,7 +225,7 @@ class CaseRun:
         chosen_offset, chosen = chosen_numbers(self.context.chosen, self.groups)
         return Events(
             group=store.group,
-            time=store.time,
+            time=_read_only(store.time),
             accepted=accepted,
             position=store.position,
             whole=whole,
@@ -398,6 +398,14 @@ def _one_match(events: list[int], variables: list[int]) -> Matches:
     one = np.zeros(1, np.int64)
     offsets = np.array([0, len(events)])
     return Matches(one, one, one, one, one, np.zeros(1, np.uint8), offsets, np.array(events), np.array(variables))
+
+
+def _read_only(values: I64) -> I64:
+    """Times come from Arrow, and cannot be written, or not. The kernel is compiled for each kind of array it is given,
+    so it is always given one kind."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def _fill(values: pa.Array, cells: np.ndarray, nulls: np.ndarray, column: int) -> None:
