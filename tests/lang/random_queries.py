@@ -14,6 +14,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from situ.core.time import LIMIT
 from situ.core.types import TYPE_NAMES, Decimal, Type
 from situ.graph.expressions import (
     Aggregate,
@@ -79,7 +80,7 @@ NAMES = (
 )
 
 INTS = st.integers(-(2**63), 2**63 - 1)
-MICROS = st.integers(0, 2**62)
+MICROS = st.integers(0, LIMIT - 1)
 LENGTHS = st.integers(1, 2**50) | st.sampled_from([1_000, 1_000_000, 90_000_000, 120_000_000, 3_600_000_000])
 FRACTIONS = st.floats(0, 1)
 METRES = st.floats(0, 1e300)
@@ -105,7 +106,7 @@ def types() -> SearchStrategy[Type]:
 def literals() -> SearchStrategy[Literal]:
     decimals = st.builds(lambda digits, scale: decimal.Decimal(digits).scaleb(-scale), INTS, st.integers(0, 18))
     floats = st.floats(allow_nan=False, allow_infinity=False)
-    durations = st.integers(-(2**62), 2**62).map(Duration)
+    durations = st.integers(1 - LIMIT, LIMIT - 1).map(Duration)
     texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5) | st.sampled_from(["it's", "--", "''"])
     return st.builds(Literal, st.none() | st.booleans() | INTS | floats | decimals | texts | durations)
 
