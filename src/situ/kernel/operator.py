@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from situ.core.functions import Functions
 from situ.core.types import to_arrow
+from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent, children
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, Calls
@@ -74,6 +75,32 @@ def contexts_of(
             operator, inputs, graph.schemas, calls, provenance, (selections or {}).get(operator.name)
         )
     return contexts
+
+
+def attributes_read(
+    expressions: Iterable[tuple[Expression, Mapping[str, str]]], schemas: Mapping[str, Schema]
+) -> dict[str, set[str]]:
+    """The attributes that expressions read, by event type; each comes with the types of its aliases.
+
+    A whole event, as a user's function takes it, reads all of them; one that `count` counts reads none.
+    """
+    read: dict[str, set[str]] = defaultdict(set)
+
+    def visit(node: Expression, types: Mapping[str, str]) -> None:
+        match node:
+            case Attribute(str(alias), name):
+                read[types[alias]].add(name)
+            case WholeEvent(alias):
+                read[types[alias]].update(schemas[types[alias]].names)
+            case Aggregate(_, WholeEvent()):
+                pass
+            case _:
+                for child in children(node):
+                    visit(child, types)
+
+    for expression, types in expressions:
+        visit(expression, types)
+    return read
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.types import to_arrow
-from situ.graph.expressions import Attribute, Expression, WholeEvent, walk
 from situ.graph.patterns import tests_of
 from situ.graph.query import Case
-from situ.graph.typing import scope_of
+from situ.graph.typing import THIS, scope_of
 from situ.kernel.arrays import I64, U64, Events, Nodes
 from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays, one_chunk
 from situ.kernel.columns import Rows, evaluate
@@ -23,6 +22,7 @@ from situ.kernel.matcher import Host, Matcher, Matches, concat_matches
 from situ.kernel.operator import (
     Context,
     Produced,
+    attributes_read,
     complex_events,
     joined_extents,
     joined_origins,
@@ -79,34 +79,24 @@ class CaseRun:
     def _stored_columns(self) -> dict[str, tuple[str, ...]]:
         """Per input type, the attributes that are needed after the tests: by terms, assignments, host conditions."""
         conditions, types = self.program.conditions, self.program.scope.event_types
-        needed: dict[str, set[str]] = {name: set() for name in self.types}
-
-        def read(expression: Expression, type_of_alias: Mapping[str, str]) -> None:
-            for node in walk(expression):
-                if isinstance(node, Attribute) and node.alias is not None:
-                    needed[type_of_alias[node.alias]].add(node.name)
-                elif isinstance(node, WholeEvent):
-                    needed[type_of_alias[node.alias]].update(self.context.schemas[type_of_alias[node.alias]].names)
-
-        for assignment in self.case.assign:
-            read(assignment.expression, types)
-        for term in (*conditions.whole_terms, *conditions.real_terms):
-            read(term.expression, {"this": term.event_type})
-        for host in conditions.host:
-            read(host.expression, {**types, host.alias: host.event_type})
-        return {name: tuple(sorted(columns)) for name, columns in needed.items()}
+        read = attributes_read(
+            [
+                *((assignment.expression, types) for assignment in self.case.assign),
+                *((t.expression, {THIS: t.event_type}) for t in (*conditions.whole_terms, *conditions.real_terms)),
+                *((host.expression, {**types, host.alias: host.event_type}) for host in conditions.host),
+            ],
+            self.context.schemas,
+        )
+        return {name: tuple(sorted(read[name])) for name in self.types}
 
     def columns_read(self) -> dict[str, frozenset[str]]:
-        read = {name: set(columns) for name, columns in self.stored.items()}
-        for test in self.program.conditions.tests:
-            for condition in test.conditions:
-                for node in walk(condition):
-                    if isinstance(node, Attribute):
-                        read[test.event_type].add(node.name)
-                    elif isinstance(node, WholeEvent):
-                        read[test.event_type].update(self.context.schemas[test.event_type].names)
-        always = {*self.context.operator.rule.group_by, *self.context.carried}
-        return {name: frozenset(columns | always) for name, columns in read.items()}
+        tests = self.program.conditions.tests
+        tested = attributes_read(
+            [(condition, {THIS: test.event_type}) for test in tests for condition in test.conditions],
+            self.context.schemas,
+        )
+        always = frozenset(self.context.operator.rule.group_by) | frozenset(self.context.carried)
+        return {name: always | tested[name] | frozenset(columns) for name, columns in self.stored.items()}
 
     # --- a step
 
@@ -247,7 +237,7 @@ class CaseRun:
 
         def holds(number: int, event: int, node: int, nodes: Nodes) -> int:
             condition = self.program.conditions.host[number]
-            names = (*variables, "this")
+            names = (*variables, THIS)
             events, path = [event], [names.index(condition.alias)]
             state_variable = self.program.code.state_variable
             while node >= 0:

@@ -11,23 +11,19 @@ import pyarrow as pa
 from situ.core.time import format_duration
 from situ.core.types import to_arrow
 from situ.graph.expressions import (
-    Aggregate,
-    Attribute,
     Expression,
-    WholeEvent,
     aliases_of,
     conjuncts,
     rename_alias,
-    walk,
 )
 from situ.graph.patterns import Step, steps_of
 from situ.graph.query import Case, Window
 from situ.graph.typing import THIS
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import Batch, one_chunk
-from situ.kernel.columns import RECORDS
 from situ.kernel.operator import (
     Context,
+    attributes_read,
 )
 from situ.kernel.order import GroupIndex, number_positions
 from situ.kernel.snapshot import digest, with_digest
@@ -234,35 +230,28 @@ def own_conditions(step: Step) -> tuple[Expression, ...]:
     return tuple(rename_alias(c, step.alias, THIS) for c in own)
 
 
-def _read_by(expressions: Iterable[Expression], context: Context, types: Mapping[str, str]) -> dict[str, set[str]]:
-    needed: dict[str, set[str]] = {name: set() for name in context.inputs}
-    for expression in expressions:
-        for node in walk(expression):
-            if isinstance(node, Attribute) and node.alias not in (None, RECORDS):
-                needed[types[node.alias]].add(node.name)
-            elif isinstance(node, WholeEvent) and not isinstance(expression, Aggregate):
-                needed[types[node.alias]].update(context.schemas[types[node.alias]].names)
-    return needed
-
-
 def stored_columns(context: Context, case: Case) -> dict[str, tuple[str, ...]]:
-    types = {step.alias: step.test.event_type for step in steps_of(case.detect)}
+    """Per input type, the attributes that assignments and joining conditions read."""
     joining = [
         c for step in steps_of(case.detect) for c in conjuncts(step.test.condition) if not aliases_of(c) <= {step.alias}
     ]
-    needed = _read_by([*(item.expression for item in case.assign), *joining], context, types)
-    return {name: tuple(sorted(columns)) for name, columns in needed.items()}
+    read = _read(context, case, [*(item.expression for item in case.assign), *joining])
+    return {name: tuple(sorted(read[name])) for name in context.inputs}
 
 
 def columns_read(context: Context, cases: Iterable[Case]) -> dict[str, frozenset[str]]:
-    read: dict[str, set[str]] = {name: set() for name in context.inputs}
+    always = frozenset(context.operator.rule.group_by) | frozenset(context.carried)
+    read = dict.fromkeys(context.inputs, always)
     for case in cases:
-        types = {step.alias: step.test.event_type for step in steps_of(case.detect)}
         conditions = [c for step in steps_of(case.detect) for c in conjuncts(step.test.condition)]
-        for name, columns in _read_by([*(i.expression for i in case.assign), *conditions], context, types).items():
-            read[name] |= columns
-    always = {*context.operator.rule.group_by, *context.carried}
-    return {name: frozenset(columns | always) for name, columns in read.items()}
+        of_case = _read(context, case, [*(item.expression for item in case.assign), *conditions])
+        read = {name: columns | of_case[name] for name, columns in read.items()}
+    return read
+
+
+def _read(context: Context, case: Case, expressions: Iterable[Expression]) -> dict[str, set[str]]:
+    types = {step.alias: step.test.event_type for step in steps_of(case.detect)}
+    return attributes_read([(expression, types) for expression in expressions], context.schemas)
 
 
 _TABLES = ("events", "counts", "until")

@@ -6,9 +6,11 @@ import os
 import time as wall_clock
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +18,11 @@ import pyarrow as pa
 from situ.core.errors import InputError, QueryError, SituWarning, StateError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.core.types import to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Query, Stream
 from situ.io.conform import conform
+from situ.io.files import open_source
 from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import Batch, as_timestamps
@@ -31,6 +35,9 @@ from situ.lang.resolve import warnings as warnings_of
 from situ.runtime.embedded.compile import compile_operator
 from situ.runtime.embedded.inbox import Inbox, latest
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
+
+#: Rows that `feed` takes.
+Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 #: No event will come any more.
 END = NO_DEADLINE
@@ -142,12 +149,13 @@ class Engine:
 
     # --- unbounded input
 
-    def feed(self, rows: pa.Table | pa.RecordBatch, stream: str | None = None) -> Output:
+    def feed(self, rows: Rows, stream: str | None = None) -> Output:
         """Read some rows of a stream, in the order in which they came (the stream's name may be left out if there is
-        one only). Complex events come out as soon as the watermark makes them certain."""
+        one only): a table or record batch, one event as a dict, or several. Complex events come out as soon as the
+        watermark makes them certain."""
         self._refuse_unbounded()
         state = self._stream(stream)
-        conformed = conform(rows, state.stream, place=f"rows of {state.stream.name}")
+        conformed = conform(_as_table(rows, state.stream), state.stream, place=f"rows of {state.stream.name}")
         state.seen_at = self.clock()
         before = latest(conformed.times, state.latest)
         limit = np.where(before == _BEGINNING, _BEGINNING, before - state.stream.watermark_us)
@@ -207,8 +215,9 @@ class Engine:
 
     # --- bounded input
 
-    def run(self, sources: Mapping[str, Source | pa.Table]) -> Iterator[Output]:
-        """Read bounded sources whole: sorted, never late, and their end closes all windows."""
+    def run(self, sources: Mapping[str, Source | pa.Table | str | Path]) -> Iterator[Output]:
+        """Read bounded sources whole: tables, or paths of files and directories. They are sorted, never late, and
+        their end closes all windows of time."""
         for name in sources:
             self._stream(name)
         missing = [name for name in self._streams if name not in sources]
@@ -217,7 +226,11 @@ class Engine:
                 f"no source for stream {missing[0]}", remedy=f"Sources are needed for: {', '.join(missing)}."
             )
         readers = {name: state.reader for name, state in self._streams.items()}
-        for piece, following in read_in_order(sources, readers):
+        opened = {
+            name: open_source(source, self._streams[name].stream) if isinstance(source, str | Path) else source
+            for name, source in sources.items()
+        }
+        for piece, following in read_in_order(opened, readers):
             self._pending[piece.stream].add(piece.batch)
             rejected = {piece.stream: piece.rejected} if piece.rejected.num_rows else {}
             if following < END:
@@ -341,6 +354,20 @@ def _table(context: Context, batch: Batch) -> pa.Table:
     columns = {name: batch.columns[name] for name, _ in context.operator.schema.attributes}
     extra = {name: column for name, column in batch.columns.items() if name.startswith("_")}
     return pa.table(columns | {"_time": as_timestamps(batch.times)} | extra)
+
+
+def _as_table(rows: Rows, stream: Stream) -> pa.Table | pa.RecordBatch:
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        return rows
+    events = [rows] if isinstance(rows, Mapping) else list(rows)
+    schema = pa.schema([(a.name, to_arrow(a.type)) for a in stream.attributes])
+    try:
+        return pa.Table.from_pylist([dict(event) for event in events], schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(
+            f"the rows do not fit stream {stream.name}: {error}",
+            remedy=f"Its attributes: {', '.join(f'{a.name} {a.type}' for a in stream.attributes)}.",
+        ) from error
 
 
 def _late_table(events: pa.Table, late: np.ndarray, lateness: np.ndarray) -> pa.Table:
