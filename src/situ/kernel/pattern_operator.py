@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from situ.graph.query import Case
 from situ.graph.typing import THIS, scope_of
 from situ.kernel.arrays import I64, U64, Events, Nodes
 from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays, one_chunk
+from situ.kernel.column_values import Mask
 from situ.kernel.columns import Rows, evaluate
 from situ.kernel.conditions import Term
 from situ.kernel.matcher import Host, Matcher, Matches, concat_matches
@@ -163,9 +165,7 @@ class CaseRun:
         everywhere = np.uint64(sum(1 << i for i, conditions in tests if not conditions))
         needs_all = bool(everywhere) or self.program.automaton.counts_positions
         if needs_all or sum(np.count_nonzero(mask) for _, _, mask in masks) > len(batch) // 4:
-            bits = np.full(len(batch), everywhere)
-            for i, _, mask in masks:
-                bits |= mask.astype(np.uint64) << np.uint64(i)
+            bits = _packed([(i, mask) for i, _, mask in masks], len(batch)) | everywhere
             rows = np.flatnonzero(bits != 0)
             return (batch, bits) if needs_all or len(rows) == len(batch) else (batch.view(rows), bits[rows])
         some = [(np.uint64(1 << i), batch.rows(c, self.context.calls)) for i, c, _ in masks]
@@ -258,9 +258,7 @@ class CaseRun:
     def _complex(self, matches: Matches, store: Store) -> Batch:
         if len(matches) == 0:
             return no_events(self.context)
-        # By time, then by the event that completed them: whatever shards found them, and how.
-        if not (is_sorted(matches.time) and is_sorted(matches.completing)):
-            matches = matches.take(np.lexsort((matches.completing, matches.time)))
+        matches = _in_order(matches)
         scope = self.program.scope
         rows = MatchRows(
             matches, store, self.program.variables, scope.event_types, lambda name: self.context.schemas[name].names
@@ -366,6 +364,25 @@ class HostRows(MatchRows):
             path_variable=matches.path_variable[:-1],
         )
         return MatchRows(shorter, self._store, self._variables, self._types, self._attributes).repeated(alias)
+
+
+def _in_order(matches: Matches) -> Matches:
+    """By time, then by the event that completed them: whatever shards found them, and how."""
+    if is_sorted(matches.time) and is_sorted(matches.completing):
+        return matches
+    order = np.argsort(matches.completing, kind="stable")  # merges the shards, each of which is in order by itself
+    if not is_sorted(matches.time[order]):
+        order = np.lexsort((matches.completing, matches.time))
+    return matches.take(order)
+
+
+def _packed(masks: list[tuple[int, Mask]], length: int) -> U64:
+    """Masks as bits; by bytes for as long as that is enough, which is an eighth of the memory to go through."""
+    width: Any = np.uint8 if all(i < 8 for i, _ in masks) else np.uint64
+    bits = np.zeros(length, width)
+    for i, mask in masks:
+        bits |= mask.view(np.uint8).astype(width, copy=False) << width(i)
+    return bits.astype(np.uint64)
 
 
 _scratch = threading.local()
