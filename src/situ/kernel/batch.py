@@ -156,7 +156,7 @@ class BatchRows:
         return self.batch.column(name)
 
     def event(self, alias: str) -> pa.Array:
-        names = [name for name in self.batch.columns if not name.startswith("_")]
+        names = [name for name in list(self.batch.columns) if not name.startswith("_")]
         return pa.StructArray.from_arrays([self.batch.columns[name] for name in names], names)
 
     def repeated(self, alias: str) -> tuple[I64, Rows]:

@@ -133,6 +133,7 @@ def read_in_order(
 
 def _spans(source: Source | pa.Table, stream: Stream) -> list[_Span]:
     chunks: list[Chunk] = [_TableChunk(source, stream)] if isinstance(source, pa.Table) else list(source.chunks())
+    chunks = chunks[:1] + [chunk for chunk in chunks[1:] if chunk.rows]  # the first one may still say what is wrong
     ranged = sorted(((*(chunk.time_range or (_BEGINNING, NO_DEADLINE)), n) for n, chunk in enumerate(chunks)))
     spans: list[_Span] = []
     for first, last, number in ranged:
