@@ -238,6 +238,11 @@ class Matcher:
         """How many partial matches there are."""
         return sum(int(shard.counters[LIVE]) for shard in self.shards)
 
+    @property
+    def earliest(self) -> int:
+        """No partial match has an earlier deadline. At the end of input (NO_DEADLINE) all of them are over."""
+        return min(int(shard.counters[EARLIEST]) if shard.counters[LIVE] else NO_DEADLINE for shard in self.shards)
+
     def add_groups(self, count: int) -> None:
         """Make room for `count` groups in all."""
         before = len(self.groups)

@@ -95,7 +95,7 @@ def is_sorted(values: I64) -> bool:
     return bool(_is_sorted(values) > 0)
 
 
-def total_order(group: I64, groups: int, time: I64, rank: I64, tie_keys: TieKeys) -> I64:
+def total_order(group: I64, groups: int, time: I64, rank: np.ndarray, tie_keys: TieKeys) -> I64:
     """Rows in an order in which each group is in its total order: by time alone where no two times are equal, else by
     group, so that only ties within a group need to be decided.
 
@@ -118,7 +118,7 @@ def total_order(group: I64, groups: int, time: I64, rank: I64, tie_keys: TieKeys
     return order
 
 
-def _tie_order(segment: I64, ranks: I64, rows: I64, tie_keys: TieKeys) -> I64:
+def _tie_order(segment: I64, ranks: np.ndarray, rows: I64, tie_keys: TieKeys) -> I64:
     keys: list[I64] = []
     for rank in np.unique(ranks):
         of_type = np.flatnonzero(ranks == rank)

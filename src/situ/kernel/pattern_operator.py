@@ -103,6 +103,8 @@ class CaseRun:
     # --- a step
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
+        if not any(name in inputs for name in self.types) and not self._waits_for(before):
+            return Produced(no_events(self.context), no_events(self.context), before)
         new = self._candidates(inputs)
         store = concat_stores(self.retained, new.store)
         events = self._events(store, new)
@@ -121,6 +123,10 @@ class CaseRun:
         stayed = matches.take(np.flatnonzero(~timed_out))
         gone = matches.take(np.flatnonzero(timed_out))
         return Produced(self._complex(stayed, store), self._complex(gone, store), low, selections)
+
+    def _waits_for(self, before: int) -> bool:
+        """Whether the passing of time alone can change anything."""
+        return self.matcher.earliest < before or len(self.policies.waiting.matches) > 0 or self.log is not None
 
     def _selections(self, order: I64, events: Events, store: Store, before: int) -> pa.Table | None:
         if self.log is None:
@@ -182,7 +188,7 @@ class CaseRun:
         self.matcher.add_groups(len(self.groups))
         ranks = [self.context.inputs[name].rank for name, _ in parts]
         return Store(
-            np.repeat(np.array(ranks, np.int64), lengths),
+            np.repeat(np.array(ranks, np.int8), lengths),
             np.concatenate([batch.times for _, batch in parts]) if len(parts) > 1 else parts[0][1].times,
             group,
             np.zeros(total, np.int64),

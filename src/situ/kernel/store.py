@@ -23,7 +23,7 @@ class Store:
     """Rows of events of several types. Column `T.x` is attribute x of type T, null in rows of other types;
     `group.k` is the group's key; `_...` are columns that all types have."""
 
-    type_rank: I64
+    type_rank: np.ndarray  # int8: the rank of the event's type among the inputs
     time: I64
     group: I64
     position: I64
@@ -77,11 +77,11 @@ def empty_store(context: Context, stored: Mapping[str, tuple[str, ...]]) -> Stor
     columns |= {f"group.{k}": pa.array([], to_arrow(some_input.type_of(k))) for k in context.operator.rule.group_by}
     columns |= {name: pa.array([], ORIGIN_LIST if name == ORIGINS else pa.float64()) for name in context.carried}
     empty = np.zeros(0, np.int64)
-    return Store(empty, empty, empty, empty, np.zeros(0, np.uint8), columns)
+    return Store(np.zeros(0, np.int8), empty, empty, empty, np.zeros(0, np.uint8), columns)
 
 
 def order_parts(
-    context: Context, parts: list[tuple[str, Batch]], ranks: I64, group: I64, groups: int, time: I64
+    context: Context, parts: list[tuple[str, Batch]], ranks: np.ndarray, group: I64, groups: int, time: I64
 ) -> I64:
     """The rows of all parts in an order in which each group is in its total order."""
     starts = np.concatenate([[0], np.cumsum([len(batch) for _, batch in parts])])

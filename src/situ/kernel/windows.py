@@ -109,7 +109,7 @@ class WindowContent:
         for alias in self.conditions:
             columns[f"_in {alias}"] = pa.concat_arrays([batch.columns[f"_in {alias}"] for _, batch in parts])
         lengths = [len(batch) for _, batch in parts]
-        ranks = np.repeat(np.array([self.context.inputs[name].rank for name, _ in parts], np.int64), lengths)
+        ranks = np.repeat(np.array([self.context.inputs[name].rank for name, _ in parts], np.int8), lengths)
         time = np.concatenate([batch.times for _, batch in parts])
         index = GroupIndex()
         group = index.numbers([columns[f"group.{key}"] for key in self.context.operator.rule.group_by], len(time))
