@@ -149,6 +149,19 @@ def tests_of(pattern: Pattern) -> Iterator[EventTest]:
             assert_never(pattern)
 
 
+def is_plain(pattern: Pattern) -> bool:
+    """Whether it is steps in a row, so that every match has one event for each, in the order of the text."""
+    match pattern:
+        case Step():
+            return True
+        case Seq(parts):
+            return all(isinstance(part, Absence) or isinstance(part.pattern, Step) for part in parts)
+        case Loop() | And() | Or():
+            return False
+        case _:
+            assert_never(pattern)
+
+
 def repeating_aliases(pattern: Pattern, inside_loop: bool = False) -> frozenset[str]:
     """Aliases that can hold more than one event: those under a loop that can run twice."""
     match pattern:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.types import to_arrow
-from situ.graph.patterns import tests_of
+from situ.graph.patterns import is_plain, tests_of
 from situ.graph.query import Case
 from situ.graph.typing import THIS, scope_of
 from situ.kernel.arrays import I64, U64, Events, Nodes
@@ -266,8 +266,10 @@ class CaseRun:
             return no_events(self.context)
         matches = _in_order(matches)
         scope = self.program.scope
+        plain = is_plain(self.case.detect) and not self.context.operator.rule.timed_out
+        schemas = self.context.schemas
         rows = MatchRows(
-            matches, store, self.program.variables, scope.event_types, lambda name: self.context.schemas[name].names
+            matches, store, self.program.variables, scope.event_types, lambda name: schemas[name].names, plain
         )
         columns = {
             assignment.name: evaluate(assignment.expression, rows, **self.context.calls)

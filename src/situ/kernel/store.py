@@ -148,7 +148,10 @@ class MatchRows:
         variables: tuple[str, ...],
         event_types: Mapping[str, str],
         attributes: Callable[[str], tuple[str, ...]],
+        plain: bool = False,
     ) -> None:
+        """`plain`: every match has one event for each variable, in the order of the variables."""
+        self._plain = plain
         self._matches, self._store, self._variables = matches, store, variables
         self._types, self._attributes = event_types, attributes
         self._single: dict[str, I64] = {}
@@ -160,7 +163,11 @@ class MatchRows:
     def events_of(self, alias: str) -> I64:
         """The event of a single alias in every match; -1 where it has none."""
         if alias not in self._single:
-            self._single[alias] = first_events(self._matches, self._variables.index(alias))
+            variable = self._variables.index(alias)
+            if self._plain:
+                self._single[alias] = self._matches.path_event[variable :: len(self._variables)]
+            else:
+                self._single[alias] = first_events(self._matches, variable)
         return self._single[alias]
 
     def attribute(self, alias: str, name: str) -> pa.Array:
@@ -168,7 +175,7 @@ class MatchRows:
 
     def time(self, alias: str) -> pa.Array:
         events = self.events_of(alias)
-        if (events >= 0).all():
+        if self._plain or (events >= 0).all():
             return as_timestamps(self._store.time[events])
         return _take(as_timestamps(self._store.time), events)
 
