@@ -48,7 +48,7 @@ class Code(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Candidates: rows kept from before, then the new ones."""
+    """Candidates: rows kept from before, then the new ones. Only the new ones are offered, so `accepted` is theirs."""
 
     group: I64
     time: I64

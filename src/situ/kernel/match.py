@@ -39,9 +39,12 @@ NONE = np.uint64(0)
 
 
 @jit
-def match(begin: int, order: I64, shard: int, shards: int, code: Code, events: Events, groups: Groups, runs: Runs,
-          nodes: Nodes, fired: Fired, counters: I64, stack: Stack, host: int) -> tuple[int, int]:  # fmt: skip
-    """Offer the events order[begin:] of a shard's groups to its partial matches. How it stopped, and where to go on.
+def match(begin: int, order: I64, kept: int, shard: int, shards: int, code: Code, events: Events, groups: Groups,
+          runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
+          host: int) -> tuple[int, int]:  # fmt: skip
+    """Offer the new events order[begin:] of a shard's groups to its partial matches; new event i is row kept + i.
+
+    Returns how it stopped, and where to go on.
 
     It stops before an event for which the pools might not suffice, so that the caller can enlarge them.
     """
@@ -50,11 +53,12 @@ def match(begin: int, order: I64, shard: int, shards: int, code: Code, events: E
         most_edges = max(most_edges, code.edge_offset[state + 1] - code.edge_offset[state])
     starts = len(code.starts)
     for at in range(begin, len(order)):
-        event = order[at]
+        new = order[at]
+        event = new + kept
         group = events.group[event]
         if group & (shards - 1) != shard:
             continue
-        time, accepted = events.time[event], events.accepted[event]
+        time, accepted = events.time[event], events.accepted[new]
         made = groups[group].live * most_edges + starts  # partial matches that this event can make at the most
         if counters[LIVE] + made > len(runs):
             return RUNS_FULL, at

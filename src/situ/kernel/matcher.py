@@ -145,7 +145,7 @@ class Shard:
         return cls(pool, _records(NODE, nodes), counters)
 
     def run(
-        self, order: I64, number: int, shards: int, code: Code, events: Events, groups: Groups, host: int
+        self, order: I64, kept: int, number: int, shards: int, code: Code, events: Events, groups: Groups, host: int
     ) -> Matches:
         """Offer those events in order that are its own; the matches they complete or whose deadline they pass."""
         fired = _records(FIRED, max(1024, len(order) // (2 * shards)))
@@ -155,9 +155,9 @@ class Shard:
         found: list[Matches] = []
         at, status = 0, -1
         while status != DONE:
-            status, at = match(at, order, number, shards, code, events, groups, self.runs, self.nodes, fired,
+            status, at = match(at, order, kept, number, shards, code, events, groups, self.runs, self.nodes, fired,
                                self.counters, stack, host)  # fmt: skip
-            room = _room_for(code, groups, int(events.group[order[at]])) if status != DONE else 0
+            room = _room_for(code, groups, int(events.group[order[at] + kept])) if status != DONE else 0
             if status == RUNS_FULL:
                 self._grow_runs(room)
             elif status == NODES_FULL:
@@ -250,22 +250,22 @@ class Matcher:
             self.groups = _grown(self.groups, count)
             self.groups[before:] = np.array((-1, 0, 0, 0), GROUP)
 
-    def run(self, order: I64, events: Events, host: Host | None) -> Matches:
-        """Offer the events in `order`, the shards side by side."""
+    def run(self, order: I64, kept: int, events: Events, host: Host | None) -> Matches:
+        """Offer the new events in `order`, which come after `kept` rows, the shards side by side."""
         count = len(self.shards)
         if count == 1 or len(order) < WORTH_A_THREAD:
-            found = [self._run_shard(s, order, events, host) for s in range(count)]
+            found = [self._run_shard(s, order, kept, events, host) for s in range(count)]
             return concat_matches(found)
         with ThreadPoolExecutor(count - 1) as pool:
-            others = [pool.submit(self._run_shard, s, order, events, host) for s in range(1, count)]
-            first = self._run_shard(0, order, events, host)
+            others = [pool.submit(self._run_shard, s, order, kept, events, host) for s in range(1, count)]
+            first = self._run_shard(0, order, kept, events, host)
             return concat_matches([first, *(other.result() for other in others)])
 
-    def _run_shard(self, number: int, order: I64, events: Events, host: Host | None) -> Matches:
+    def _run_shard(self, number: int, order: I64, kept: int, events: Events, host: Host | None) -> Matches:
         shard = self.shards[number]
         bound = (lambda condition, event, node: host(condition, event, node, shard.nodes)) if host else None
         entry, address = host_address(bound) if bound is not None else (None, 0)
-        found = shard.run(order, number, len(self.shards), self.program.code, events, self.groups, address)
+        found = shard.run(order, kept, number, len(self.shards), self.program.code, events, self.groups, address)
         del entry  # kept until here: C calls it
         return found
 

@@ -110,11 +110,11 @@ class CaseRun:
         events = self._events(store, new)
         self.matcher.add_groups(len(self.groups))
         host = self._host(store) if self.program.conditions.host else None
-        order = new.order + (len(store) - len(new.store))
-        found = [self.matcher.run(order, events, host)] if len(order) else []
+        kept = len(store) - len(new.store)
+        found = [self.matcher.run(new.order, kept, events, host)] if len(new.order) else []
         found.append(self.matcher.pass_time(before))
         matches = self._settle(concat_matches(found), before, store)
-        selections = self._selections(order, events, store, before)
+        selections = self._selections(new.order + kept, events, store, before) if self.log is not None else None
         self._retain(store)
         low = min(before, self.policies.low_watermark)
         timed_out = matches.timed_out != 0
@@ -128,9 +128,8 @@ class CaseRun:
         """Whether the passing of time alone can change anything."""
         return self.matcher.earliest < before or len(self.policies.waiting.matches) > 0 or self.log is not None
 
-    def _selections(self, order: I64, events: Events, store: Store, before: int) -> pa.Table | None:
-        if self.log is None:
-            return None
+    def _selections(self, order: I64, events: Events, store: Store, before: int) -> pa.Table:
+        assert self.log is not None
         indices = pa.array(order)
         columns = {name: store.columns[name].take(indices) for name in self._logged()}
         self.log.add(store.group[order], store.time[order], events.opened[order], columns)
@@ -199,7 +198,6 @@ class CaseRun:
     # --- the kernel's view
 
     def _events(self, store: Store, new: Candidates) -> Events:
-        kept = len(store) - len(new.store)
         conditions = self.program.conditions
         whole = np.zeros((len(store), len(conditions.whole_terms)), np.int64)
         whole_null = np.zeros(whole.shape, np.uint8)
@@ -217,12 +215,11 @@ class CaseRun:
                 _fill(ranks, whole, whole_null, number)
         for number, term in enumerate(conditions.real_terms):
             _fill(self._term(term, store), real, real_null, number)
-        accepted = np.concatenate([np.zeros(kept, np.uint64), new.accepted]) if kept else new.accepted
         chosen_offset, chosen = chosen_numbers(self.context.chosen, self.groups)
         return Events(
             group=store.group,
             time=_read_only(store.time),
-            accepted=accepted,
+            accepted=new.accepted,
             position=store.position,
             whole=whole,
             whole_null=whole_null,
