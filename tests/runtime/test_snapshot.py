@@ -75,6 +75,21 @@ def test_a_changed_rule_starts_afresh_and_leaves_the_others_alone() -> None:
     assert output.complex_events["Other"].num_rows == 0  # its partial matches are gone; (c, 3) and (a, 4) do not rise
 
 
+def test_groups_by_number_keep_their_state() -> None:
+    """Keys that do not come in their own order, and a null."""
+    query = (STREAM + RISE.format(5)).replace("sensor string", "sensor int")
+    rows = [(7, 1.0, 0), (None, 1.0, 1), (3, 2.0, 2), (5, 9.0, 3)]
+    engine = Engine(query)
+    engine.feed([{"sensor": sensor, "value": value, "ts": ts} for sensor, value, ts in rows])
+    for _ in range(2):
+        other = Engine(query)
+        other.restore(engine.snapshot())
+        engine = other
+    engine.feed([{"sensor": sensor, "value": 7.5, "ts": 4} for sensor in (3, 7, None)])
+    found = engine.close().complex_events["Rise"].to_pylist()
+    assert sorted((str(row["sensor"]), row["by"]) for row in found) == [("3", 5.5), ("7", 6.5), ("None", 6.5)]
+
+
 def test_sections_are_rows_by_group() -> None:
     tables = snapshot.unpack(fed(STREAM + RISE.format(5)).snapshot())
     section = tables["operator/Rise/case 0"]

@@ -153,6 +153,14 @@ class GroupIndex:
         self._table = np.zeros(0, np.int64)  # for one integer key: the number of key i - base, or -1
         self._base = 0
 
+    @classmethod
+    def of(cls, keys: Sequence[tuple[object, ...]]) -> GroupIndex:
+        """The groups of a snapshot: key i has number i."""
+        index = cls()
+        for key in keys:
+            index._number(tuple(_NAN if isinstance(value, float) and value != value else value for value in key))
+        return index
+
     @property
     def known(self) -> list[tuple[object, ...]]:
         """The keys by number, where none has been released."""

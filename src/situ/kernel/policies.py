@@ -236,7 +236,8 @@ def _outdone(matches: Matches, variable: int, places: I64) -> np.ndarray:
 
 def _hashes(matches: Matches, without: int) -> U64:
     hashes = np.zeros(len(matches), np.uint64)
-    _hash_paths(matches.offsets, matches.path_event, matches.path_variable, without, hashes)
+    with np.errstate(over="ignore"):  # wraps, as hashes do; compiled code does not say so
+        _hash_paths(matches.offsets, matches.path_event, matches.path_variable, without, hashes)
     return hashes
 
 
