@@ -260,7 +260,9 @@ def take(event: int, group: int, state: int, parent: int, seen: np.uint64, first
             if (code.edge_forbid[edge] & seen) != NONE:
                 alive &= ~(ONE << np.uint64(edge - first))
     waits = accept == 2 and (seen & code.state_final[state]) == NONE and (kind != FROM_ALIAS or anchored != 0)
-    if alive == NONE and not waits:
+    dead = alive == NONE and not waits
+    # For timed-out output, an `and` that can go no further still shows that what it continued was continued.
+    if dead and (code.window[2] == 0 or code.state_conjunction[state] == 0):
         return
     node = counters[NODES_USED]
     counters[NODES_USED] += 1
@@ -273,7 +275,7 @@ def take(event: int, group: int, state: int, parent: int, seen: np.uint64, first
         counters[RUNS_USED] += 1
     runs[run].state, runs[run].node, runs[run].alive, runs[run].seen = state, node, alive, seen
     runs[run].deadline, runs[run].first_time, runs[run].first_position = deadline, first_time, first_position
-    runs[run].anchored, runs[run].extended, runs[run].selection, runs[run].group = anchored, 0, selection, group
+    runs[run].anchored, runs[run].extended, runs[run].selection, runs[run].group = anchored, dead, selection, group
     runs[run].next = groups[group].head
     groups[group].head = run
     groups[group].live += 1

@@ -33,6 +33,11 @@ class Waiting:
     fires: I64
     moment: I64
 
+    @property
+    def times(self) -> I64:
+        """The times of the complex events: when they fire, but for those that only the end of input decides."""
+        return np.where(self.fires == NO_DEADLINE, self.matches.time, self.fires)
+
 
 @dataclass
 class Policies:
@@ -77,7 +82,7 @@ class Policies:
         keep_until = self._select(all_, before, time, position)
         settled = self._settled(all_, before, position, consumed, oldest)
         chosen = np.flatnonzero(settled == 1)
-        result = replace(all_.matches.take(chosen), time=all_.fires[chosen])
+        result = replace(all_.matches.take(chosen), time=all_.times[chosen])
         all_.status[settled > 0] = GHOST
         remain = np.flatnonzero((all_.status != GHOST) | (keep_until >= before))
         self.waiting = Waiting(all_.matches.take(remain), all_.status[remain], all_.fires[remain], all_.moment[remain])
@@ -86,7 +91,7 @@ class Policies:
     @property
     def low_watermark(self) -> int:
         """No waiting match becomes a complex event with an earlier time."""
-        return int(self.waiting.fires[self.waiting.status != GHOST].min(initial=NO_DEADLINE))
+        return int(self.waiting.times[self.waiting.status != GHOST].min(initial=NO_DEADLINE))
 
     # --- selectors
 
@@ -108,7 +113,7 @@ class Policies:
             final = there & self._in_final_block(matches, variable)
             decidable_at = np.where(final, np.maximum(decidable_at, deadline), decidable_at)
             if selector is Selector.LAST:
-                later = final & (status == UNDECIDED) & (deadline >= fires) & (deadline < NO_DEADLINE)
+                later = final & (status == UNDECIDED) & (deadline >= fires)
                 fires[later], all_.moment[later] = deadline[later], NO_DEADLINE
         now = (status == UNDECIDED) & ((decidable_at < before) | (before == NO_DEADLINE))
         status[now & lost] = GHOST
@@ -152,7 +157,7 @@ class Policies:
         pending = status == UNDECIDED
         if self.program.case.consuming:
             limit = min(before, fires[pending].min(initial=NO_DEADLINE))
-            chosen = np.flatnonzero(decided & (fires < limit))
+            chosen = np.flatnonzero(decided & ((fires < limit) | (before == NO_DEADLINE)))
             order = chosen[np.lexsort((moment[chosen], fires[chosen], matches.group[chosen]))]
             variables = np.isin(np.arange(len(self.program.variables)), self._variables(self.program.case.consuming))
             consume(order, matches.group, fires, moment, matches.timed_out, matches.offsets, matches.path_event,
