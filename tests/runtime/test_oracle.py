@@ -66,6 +66,24 @@ def test_pieces_out_of_order_and_restarts(block: int) -> None:
         assert feed(graph, fed, restarted) == want, f"seed {seed}, with restarts\n{unparse(scenario.query)}"
 
 
+#: Seeds that found a bug once: groups renumbered by a restart, `immediately` and `and` in timed-out output, `last`
+#: without a window and with consumption.
+HARD = [100762, 101104, 101443, 101678, 102797, 102840, 103059, 103330, 103550, 104157, 104610, 106777, 106866]
+
+
+@pytest.mark.parametrize("seed", HARD)
+def test_seeds_that_were_hard(seed: int) -> None:
+    scenario = random_scenario(seed, watermark_s=2)
+    answer = answered(scenario)
+    assert answer is not None
+    graph, result = answer
+    want = expected(graph, result)
+    assert run(graph, scenario.events) == want
+    if not any(map(has_unbounded_state, graph.operators)):
+        fed = delayed(random.Random(seed), scenario.events, 2)
+        assert feed(graph, fed) == feed(graph, fed, restarted) == want
+
+
 @CHECKS
 @given(scenarios())
 def test_whole_input_shrinks(scenario: Scenario) -> None:
