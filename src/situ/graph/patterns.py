@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias, assert_never
 
 from situ.core.errors import Place
-from situ.graph.expressions import Expression
+from situ.graph.expressions import Expression, aliases_of, conjuncts
 
 
 class Contiguity(Enum):
@@ -147,6 +147,17 @@ def tests_of(pattern: Pattern) -> Iterator[EventTest]:
                 yield from tests_of(alternative)
         case _:
             assert_never(pattern)
+
+
+def decidable(steps: tuple[Step, ...], bound: Set[str], last: str) -> Iterator[tuple[Step, Expression]]:
+    """The conjuncts of an `and`, with their steps, that can be judged when `last` is the newest of the `bound` aliases:
+    all steps of the `and` that they need are bound, and `last` is one of them."""
+    block = {step.alias for step in steps}
+    for step in steps:
+        for conjunct in conjuncts(step.test.condition):
+            needed = (aliases_of(conjunct) & block) | {step.alias}
+            if last in needed and needed <= bound:
+                yield step, conjunct
 
 
 def is_plain(pattern: Pattern) -> bool:

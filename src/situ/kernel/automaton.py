@@ -17,7 +17,7 @@ from itertools import combinations
 from typing import assert_never
 
 from situ.core.errors import QueryError
-from situ.graph.expressions import Expression, aliases_of, conjuncts
+from situ.graph.expressions import Expression, conjuncts
 from situ.graph.patterns import (
     Absence,
     And,
@@ -30,6 +30,7 @@ from situ.graph.patterns import (
     Selector,
     Seq,
     Step,
+    decidable,
     steps_of,
 )
 from situ.graph.typing import THIS
@@ -309,7 +310,9 @@ class _Builder:
             for taken in map(frozenset, combinations(everything, size)):
                 for last in sorted(taken):
                     step = steps[last]
-                    state = self.state(step.alias, step.test.event_type, _decidable(steps, taken, last))
+                    bound = {steps[i].alias for i in taken}
+                    checks = [check for _, check in decidable(steps, bound, step.alias)]
+                    state = self.state(step.alias, step.test.event_type, checks)
                     states[taken, last] = state
                     self.states[state] = replace(self.states[state], conjunction=number)
                     before = [_Exit(states[taken - {last}, other]) for other in sorted(taken - {last})]
@@ -373,19 +376,6 @@ class _Builder:
                 watch = replace(watch, unless=unless | self.watch(refused))
             mask |= self.watch(watch)
         return mask
-
-
-def _decidable(steps: tuple[Step, ...], taken: frozenset[int], last: int) -> list[Expression]:
-    """The conjuncts of an `and` that can be judged when `last` is taken: all their steps are in, `last` among them."""
-    block = {step.alias for step in steps}
-    bound = {steps[i].alias for i in taken}
-    checks = []
-    for step in steps:
-        for conjunct in conjuncts(step.test.condition):
-            needed = (aliases_of(conjunct) & block) | {step.alias}
-            if steps[last].alias in needed and needed <= bound:
-                checks.append(conjunct)
-    return checks
 
 
 def _can_be_empty(pattern: Pattern) -> bool:

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from situ.graph.expressions import (
-    Expression,
-    aliases_of,
-    conjuncts,
-)
-from situ.graph.patterns import Step, steps_of
+from situ.graph.expressions import aliases_of, conjuncts
+from situ.graph.patterns import decidable, steps_of
 from situ.graph.query import Join
 from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, as_timestamps
@@ -106,21 +102,13 @@ class JoinOperator:
             else:
                 result = result.joined(step.alias, event, code)
             bound.add(step.alias)
-            for conjunct in self._decidable(step, bound):
+            for owner, conjunct in decidable(self.steps, bound, step.alias):
+                if aliases_of(conjunct) <= {owner.alias}:
+                    continue  # judged before the event came here
                 rows = CombinationRows(self.context, store, result, self.content.types)
                 result = result.take(np.flatnonzero(evaluate_condition(conjunct, rows, **self.context.calls)))
         assert result is not None
         return result
-
-    def _decidable(self, last: Step, bound: set[str]) -> list[Expression]:
-        """The joining conditions that can be judged now that `last` is bound."""
-        found = []
-        for step in self.steps:
-            for conjunct in conjuncts(step.test.condition):
-                needed = aliases_of(conjunct) | {step.alias}
-                if len(needed) > 1 and last.alias in needed and needed <= bound:
-                    found.append(conjunct)
-        return found
 
     def _keys(self, store: Store) -> I64:
         """A number for the values of `on`, the same for all types; -1 where one is null."""

@@ -121,7 +121,9 @@ class Policies:
         if len(selectors) < 2:  # all rivals are decided together
             return np.full(len(matches), np.iinfo(np.int64).min)
         within = self.program.case.within
-        return decidable_at + within.micros if within is not None else np.full(len(matches), NO_DEADLINE)
+        if within is None:
+            return np.full(len(matches), NO_DEADLINE)
+        return np.minimum(decidable_at, NO_DEADLINE - within.micros) + within.micros
 
     def _decision(self, matches: Matches, variable: int, time: I64) -> I64:
         """The latest time that another choice for `variable` could have, given the other events."""
