@@ -22,8 +22,9 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-test: lint ## lint, all tests, and the kernel's tests once more without the JIT
+test: lint ## lint, all tests, Spark's once more on Spark Connect, and the kernel's without the JIT
 	$(BIN)/python -m pytest
+	SPARK_REMOTE='local[2]' $(BIN)/python -m pytest tests/runtime/spark/test_detect.py tests/runtime/spark/test_detection.py
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernel tests/runtime -m "not slow and not jit_only"
 
 check: lint fast-tests ## before every commit: lint and the tests that are not slow
@@ -37,8 +38,8 @@ lint: $(INSTALLED) ## style, types, and who imports whom
 fast-tests: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not slow"
 
-demo: $(INSTALLED) ## what happens on the roads of Ingolstadt in twenty minutes
-	$(BIN)/situ run examples/traffic/traffic.situ --source Vehicle=examples/traffic/vehicles.parquet --limit 5
+demo: $(INSTALLED) ## twenty minutes of traffic in Ingolstadt, on Spark: tables and a map
+	$(BIN)/python examples/traffic/demo.py
 
 bench: $(INSTALLED) ## situ beside FlinkCEP (needs a JDK 17), and how situ grows
 	$(BIN)/python -m situ.bench

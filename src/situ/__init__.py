@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from situ.lang.parse import parse
     from situ.lang.resolve import resolve
     from situ.runtime.embedded import Engine, Output
+    from situ.runtime.spark.detect import Detection, detect
+    from situ.runtime.spark.session import spark_session
 
 __all__ = [
+    "Detection",
     "Engine",
     "InputError",
     "Output",
@@ -21,17 +24,22 @@ __all__ = [
     "SituError",
     "SituWarning",
     "StateError",
+    "detect",
     "function",
     "parse",
     "resolve",
+    "spark_session",
 ]
 
-#: Loaded when first used: the engine brings Numba with it, which `situ check` does not need.
+#: Loaded when first used: the engine brings Numba with it, which `situ check` does not need, and Spark may be absent.
 _LATER = {
+    "Detection": "situ.runtime.spark.detect",
     "Engine": "situ.runtime.embedded",
     "Output": "situ.runtime.embedded",
+    "detect": "situ.runtime.spark.detect",
     "parse": "situ.lang.parse",
     "resolve": "situ.lang.resolve",
+    "spark_session": "situ.runtime.spark.session",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import situ
 from situ.bench.flinkcep import PeerError, PeerRun, run
-from situ.bench.measure import Disagreement, Measurement, measure_beside, time_query
+from situ.bench.measure import Disagreement, Measurement, measure_beside, time_embedded
 from situ.bench.workload import Pattern, Workload, many_queries_text, query_text, stream_on_disk
 
 #: What FlinkCEP 2.3 finds in the first 300,000 events.
@@ -22,14 +22,14 @@ FLINKCEP_MATCHES = [
 
 @pytest.mark.parametrize(("workload", "matches"), FLINKCEP_MATCHES)
 def test_situ_finds_what_flinkcep_finds(workload: Workload, matches: int, tmp_path: Path) -> None:
-    assert time_query(query_text(workload), stream_on_disk(workload, tmp_path)).matches == matches
+    assert time_embedded(query_text(workload), stream_on_disk(workload, tmp_path)).matches == matches
 
 
 def test_many_queries_find_what_they_find_alone(tmp_path: Path) -> None:
     workload = Workload(types=5, keys=10, events=2_000)
     directory = stream_on_disk(workload, tmp_path)
-    alone = [time_query(_with_types(i, workload), directory).matches for i in range(3)]
-    assert time_query(many_queries_text(workload), directory).matches == sum(alone)
+    alone = [time_embedded(_with_types(i, workload), directory).matches for i in range(3)]
+    assert time_embedded(many_queries_text(workload), directory).matches == sum(alone)
     assert min(alone) > 0
 
 
@@ -45,11 +45,11 @@ def test_the_peer_reads_fewer_events_and_the_ratio_is_of_rates(tmp_path: Path) -
 
     def peer(workload: Workload) -> PeerRun:
         asked.append(workload)
-        matches = time_query(query_text(workload), stream_on_disk(workload, tmp_path)).matches
+        matches = time_embedded(query_text(workload), stream_on_disk(workload, tmp_path)).matches
         return PeerRun(workload.events, matches, 1_000.0)
 
     workload = Workload(types=3, keys=10, events=4_000)
-    measurement = measure_beside(peer, workload, 1_000, tmp_path)
+    measurement = measure_beside(peer, time_embedded, workload, 1_000, tmp_path)
     assert asked == [replace(workload, events=1_000)]
     assert measurement.ratio == pytest.approx(measurement.events_per_s / 1_000)
 
@@ -57,7 +57,7 @@ def test_the_peer_reads_fewer_events_and_the_ratio_is_of_rates(tmp_path: Path) -
 def test_a_peer_that_finds_something_else_is_an_error(tmp_path: Path) -> None:
     workload = Workload(types=3, keys=10, events=4_000)
     with pytest.raises(Disagreement, match="in the same 1,000 events"):
-        measure_beside(lambda shorter: PeerRun(shorter.events, 7, 1.0), workload, 1_000, tmp_path)
+        measure_beside(lambda shorter: PeerRun(shorter.events, 7, 1.0), time_embedded, workload, 1_000, tmp_path)
 
 
 def test_figures_as_json() -> None:

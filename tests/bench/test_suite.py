@@ -2,7 +2,7 @@
 
 import pytest
 
-from situ.bench.suite import BESIDE_FLINKCEP, Bar, Figure
+from situ.bench.suite import BESIDE_FLINKCEP, ENGINES, Bar, Figure
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,12 @@ def test_verdicts(bar: Bar | None, value: float, verdict: str) -> None:
 
 
 def test_bars_beside_flinkcep() -> None:
-    bars = {(workload.pattern.value, workload.types): bar for workload, bar in BESIDE_FLINKCEP}
-    assert bars == {("next", 100): 150, ("next", 3): 100, ("rising", 100): 120, ("each", 100): 150}
+    bars = {(w.pattern.value, w.types, w.grouped): tuple(of.values()) for w, of in BESIDE_FLINKCEP}
+    assert bars == {
+        ("next", 100, True): (150, 60),
+        ("next", 3, True): (100, 28),
+        ("rising", 100, True): (120, 40),
+        ("each", 100, True): (150, 60),
+        ("next", 100, False): (None, 16),
+    }
+    assert all(tuple(of) == ENGINES for _, of in BESIDE_FLINKCEP)

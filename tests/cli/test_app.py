@@ -85,7 +85,7 @@ def test_without_a_command_the_help_is_shown() -> None:
 
 
 def test_explain_shows_every_form(doors: Path) -> None:
-    code, out, _ = situ("explain", doors)
+    code, out, _ = situ("explain", doors, "--engine", "embedded")
     assert code == 0
     titles = [line for line in out.splitlines() if line.startswith("-- ")]
     assert titles == ["-- query", "-- operator graph", "-- program of Opened", "-- program of Shut"]
@@ -93,8 +93,32 @@ def test_explain_shows_every_form(doors: Path) -> None:
     assert " object at 0x" not in out
 
 
+def test_explain_shows_how_spark_runs_it(doors: Path) -> None:
+    code, out, _ = situ("explain", doors, "--engine", "spark")
+    assert code == 0
+    before, title, plan = out.partition("\n-- plan on Spark\n")
+    assert before == situ("explain", doors, "--engine", "embedded")[1]
+    assert title
+    assert plan.startswith("stage 1\n")
+    assert json.loads(situ("explain", doors, "--engine", "spark", "--json")[1])["spark"] == plan.strip()
+    assert json.loads(situ("explain", doors, "--engine", "embedded", "--json")[1])["spark"] is None
+
+
+@pytest.mark.parametrize("command", ["explain", "run"])
+def test_spark_without_pyspark_is_an_error_with_the_remedy(
+    doors: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # as if there were none
+    source = ["--source", f"Door={doors}"] if command == "run" else []
+    code, out, err = situ(command, doors, *source, "--engine", "spark")
+    assert (code, out) == (1, "")
+    assert "pip install 'situ[spark]'" in err
+    assert situ(command, tmp_path / "none.situ")[0] == 1
+    assert situ("explain", doors)[1] == situ("explain", doors, "--engine", "embedded")[1]
+
+
 def test_explain_as_json_and_as_a_picture(doors: Path, tmp_path: Path) -> None:
-    code, out, _ = situ("explain", doors, "--json", "--svg", tmp_path / "doors.svg")
+    code, out, _ = situ("explain", doors, "--engine", "embedded", "--json", "--svg", tmp_path / "doors.svg")
     explained = json.loads(out)
     assert code == 0
     assert list(explained["programs"]) == ["Opened", "Shut"]
@@ -104,8 +128,9 @@ def test_explain_as_json_and_as_a_picture(doors: Path, tmp_path: Path) -> None:
 
 def test_the_explained_query_is_a_query(doors: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.situ"
-    again.write_text(json.loads(situ("explain", doors, "--json")[1])["query"])
-    assert situ("explain", again)[1] == situ("explain", doors)[1]
+    embedded = ("--engine", "embedded")
+    again.write_text(json.loads(situ("explain", doors, *embedded, "--json")[1])["query"])
+    assert situ("explain", again, *embedded)[1] == situ("explain", doors, *embedded)[1]
 
 
 def test_a_picture_that_cannot_be_written(doors: Path, tmp_path: Path) -> None:
@@ -127,7 +152,7 @@ def test_a_user_error_leaves_no_traceback_in_a_real_process(doors: Path) -> None
 def test_check_starts_without_the_heavy_libraries(doors: Path) -> None:
     program = (
         "import sys; from situ.cli.app import app; app(['check', sys.argv[1]], standalone_mode=False); "
-        "print(sorted({'numba', 'pandas', 'pyarrow.dataset', 'rich.progress'} & set(sys.modules)))"
+        "print(sorted({'numba', 'pandas', 'pyarrow.dataset', 'pyspark', 'rich.progress'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program, str(doors)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from situ.cli.results import ResultFolder
+from situ.cli.results import ResultFolder, StagedResults
 from situ.core.errors import SituError
 
 
@@ -99,3 +99,69 @@ def test_somebody_elses_files_are_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(SituError, match=r"thesis\.txt"):
         write(tmp_path, [EVERYTHING], overwrite=True)
     assert (tmp_path / "Jam" / "thesis.txt").exists()
+
+
+def stage(directory: Path, pieces: Iterable[Piece], overwrite: bool = False) -> None:
+    with StagedResults(directory, "parquet", overwrite=overwrite) as folder:
+        for piece in pieces:
+            folder.write(piece)
+
+
+def test_staged_results_appear_together(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+
+    def pieces() -> Iterator[Piece]:
+        yield EVERYTHING
+        assert [path.name for path in out.iterdir()] == [path.name for path in out.glob(".*")]
+        yield Piece({"Jam": table("e"), "Queue": table()})
+
+    stage(out, pieces())
+    assert files_in(out) == [
+        "Jam/part-00000.parquet",
+        "Jam/part-00001.parquet",
+        "Queue/part-00000.parquet",
+        "_late/Vehicle/part-00000.parquet",
+        "_rejected/Vehicle/part-00000.parquet",
+        "_timed_out/Jam/part-00000.parquet",
+    ]
+    assert not list(out.glob(".*"))
+    assert pq.read_table(out / "Jam").column("lane").to_pylist() == ["a", "e"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_staged_results_that_fail_leave_nothing(tmp_path: Path, exists: bool) -> None:
+    out = tmp_path / "out"
+    if exists:
+        out.mkdir()
+
+    def pieces() -> Iterator[Piece]:
+        yield EVERYTHING
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stage(out, pieces())
+    assert out.exists() == exists
+    assert files_in(tmp_path) == []
+    stage(out, [EVERYTHING])
+    assert len(files_in(out)) == 4
+
+
+def test_staged_results_follow_the_same_rules(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    stage(out, [EVERYTHING])
+    with pytest.raises(SituError, match="overwrit"):
+        StagedResults(out, "parquet", overwrite=False)
+    stage(out, [Piece({"Jam": table("b")}, {"Vehicle": table("c")})], overwrite=True)
+    assert files_in(out) == ["Jam/part-00000.parquet", "_rejected/Vehicle/part-00000.parquet"]
+    assert pq.read_table(out / "Jam").column("lane").to_pylist() == ["b"]
+
+
+@pytest.mark.parametrize("again", [write, stage])
+def test_what_a_killed_run_left_does_not_count_as_somebody_elses(tmp_path: Path, again: Any) -> None:
+    left = StagedResults(tmp_path, "parquet", overwrite=False)
+    left.__enter__().write(EVERYTHING)  # and no more
+    assert files_in(tmp_path)
+    with pytest.raises(SituError, match="overwrit"):
+        again(tmp_path, [EVERYTHING])
+    again(tmp_path, [EVERYTHING], overwrite=True)
+    assert len(files_in(tmp_path)) == 4

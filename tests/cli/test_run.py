@@ -1,4 +1,4 @@
-"""`situ run`: from files of events to tables, folders and summaries."""
+"""`situ run`: from files of events to tables, folders and summaries, the same with both engines."""
 
 import json
 from pathlib import Path
@@ -25,6 +25,14 @@ EVENTS = pa.table(
 FOUND = [{"door": "a", "opened": 1, "shut": 3}]
 
 
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.slow)])
+def engine(request: pytest.FixtureRequest) -> str:
+    """The engine of a run; Spark's runs in the session that all tests share."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+    return str(request.param)
+
+
 @pytest.fixture
 def doors(tmp_path: Path) -> Path:
     file = tmp_path / "doors.situ"
@@ -43,8 +51,8 @@ def attributes(table: pa.Table) -> list[dict[str, Any]]:
     return table.select(["door", "opened", "shut"]).to_pylist()
 
 
-def test_the_summary_as_json(doors: Path, events: Path) -> None:
-    code, out, _ = situ("run", doors, "--source", f"Door={events}", "--json")
+def test_the_summary_as_json(engine: str, doors: Path, events: Path) -> None:
+    code, out, _ = situ("run", doors, "--engine", engine, "--source", f"Door={events}", "--json")
     summary = json.loads(out)
     assert code == 0
     assert summary.pop("seconds") > 0
@@ -60,15 +68,15 @@ def test_the_summary_as_json(doors: Path, events: Path) -> None:
     }
 
 
-def test_the_first_complex_events_are_shown(doors: Path, events: Path) -> None:
-    code, out, _ = situ("run", doors, "--source", f"Door={events}")
+def test_the_first_complex_events_are_shown(engine: str, doors: Path, events: Path) -> None:
+    code, out, _ = situ("run", doors, "--engine", engine, "--source", f"Door={events}")
     assert code == 0
     assert "Shut: 1" in out
     assert "1970-01-01 00:00:02" in out
     assert "5 events, 1 complex events" in out
 
 
-def test_no_more_are_shown_than_asked_for(doors: Path, tmp_path: Path) -> None:
+def test_no_more_are_shown_than_asked_for(engine: str, doors: Path, tmp_path: Path) -> None:
     pairs = [("open", 2 * i) for i in range(50)] + [("shut", 2 * i + 1) for i in range(50)]
     table = pa.table(
         {
@@ -80,13 +88,13 @@ def test_no_more_are_shown_than_asked_for(doors: Path, tmp_path: Path) -> None:
     )
     pq.write_table(table, tmp_path / "many.parquet")
     doors.write_text(DOORS.replace("10 s", "20 s"))
-    _, out, _ = situ("run", doors, "--source", f"Door={tmp_path / 'many.parquet'}", "--limit", 3)
+    _, out, _ = situ("run", doors, "--engine", engine, "--source", f"Door={tmp_path / 'many.parquet'}", "--limit", 3)
     assert "Shut: 50, the first 3" in out
     assert sum(line.split()[:1] == ["a"] for line in out.splitlines()) == 3
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "directory"])
-def test_every_kind_of_source(doors: Path, tmp_path: Path, kind: str) -> None:
+def test_every_kind_of_source(engine: str, doors: Path, tmp_path: Path, kind: str) -> None:
     source = tmp_path / f"source.{kind}"
     match kind:
         case "parquet":
@@ -100,15 +108,17 @@ def test_every_kind_of_source(doors: Path, tmp_path: Path, kind: str) -> None:
             pq.write_table(EVENTS.slice(0, 2), source / "part-0.parquet")
             pq.write_table(EVENTS.slice(2), source / "part-1.parquet")
     out = tmp_path / "out"
-    code, _, err = situ("run", doors, "--source", f"Door={source}", "--out", out)
+    code, _, err = situ("run", doors, "--engine", engine, "--source", f"Door={source}", "--out", out)
     assert code == 0, err
     assert attributes(pq.read_table(out / "Shut")) == FOUND
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "csv", "json"])
-def test_every_format_of_results(doors: Path, events: Path, tmp_path: Path, file_format: str) -> None:
+def test_every_format_of_results(engine: str, doors: Path, events: Path, tmp_path: Path, file_format: str) -> None:
     out = tmp_path / "out"
-    code, _, err = situ("run", doors, "--source", f"Door={events}", "--out", out, "--format", file_format)
+    code, _, err = situ(
+        "run", doors, "--engine", engine, "--source", f"Door={events}", "--out", out, "--format", file_format
+    )
     assert code == 0, err
     (file,) = (out / "Shut").iterdir()
     match file_format:
@@ -121,7 +131,7 @@ def test_every_format_of_results(doors: Path, events: Path, tmp_path: Path, file
     assert found == FOUND
 
 
-def test_rows_that_do_not_fit_are_kept_with_the_reason(doors: Path, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_are_kept_with_the_reason(engine: str, doors: Path, tmp_path: Path) -> None:
     source = tmp_path / "doors.csv"
     source.write_text(
         "door,state,n,ts\n"
@@ -131,7 +141,7 @@ def test_rows_that_do_not_fit_are_kept_with_the_reason(doors: Path, tmp_path: Pa
         "a,shut,4,soon\n"
     )
     out = tmp_path / "out"
-    code, text, err = situ("run", doors, "--source", f"Door={source}", "--out", out, "--json")
+    code, text, err = situ("run", doors, "--engine", engine, "--source", f"Door={source}", "--out", out, "--json")
     assert code == 0, err
     summary = json.loads(text)
     assert (summary["rejected"], summary["complex_events"]) == (2, {"Shut": 1})
@@ -140,10 +150,10 @@ def test_rows_that_do_not_fit_are_kept_with_the_reason(doors: Path, tmp_path: Pa
     assert "soon" in reasons[1]
 
 
-def test_matches_that_time_out_are_kept_where_asked_for(doors: Path, events: Path, tmp_path: Path) -> None:
+def test_matches_that_time_out_are_kept_where_asked_for(engine: str, doors: Path, events: Path, tmp_path: Path) -> None:
     doors.write_text(DOORS + "  report timed out\n")
     out = tmp_path / "out"
-    code, text, err = situ("run", doors, "--source", f"Door={events}", "--out", out, "--json")
+    code, text, err = situ("run", doors, "--engine", engine, "--source", f"Door={events}", "--out", out, "--json")
     assert code == 0, err
     assert json.loads(text)["timed_out"] == 2
     table = pq.read_table(out / "_timed_out" / "Shut")
@@ -151,7 +161,7 @@ def test_matches_that_time_out_are_kept_where_asked_for(doors: Path, events: Pat
     assert table.column("shut").null_count == 2
 
 
-def test_functions_of_a_module(tmp_path: Path, events: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_of_a_module(engine: str, tmp_path: Path, events: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "door_functions.py").write_text(
         "from situ.core.functions import function\n"
         "@function(returns='boolean', name='IsFront')\n"
@@ -161,13 +171,15 @@ def test_functions_of_a_module(tmp_path: Path, events: Path, monkeypatch: pytest
     query = tmp_path / "front.situ"
     query.write_text(DOORS.replace("Door(state = 'open')", "Door(state = 'open' and IsFront(door))"))
     monkeypatch.chdir(tmp_path)
-    code, out, err = situ("run", query, "--source", f"Door={events}", "--functions", "door_functions", "--json")
+    code, out, err = situ(
+        "run", query, "--engine", engine, "--source", f"Door={events}", "--functions", "door_functions", "--json"
+    )
     assert code == 0, err
     assert json.loads(out)["complex_events"] == {"Shut": 1}
 
 
-def test_results_are_not_overwritten_unasked(doors: Path, events: Path, tmp_path: Path) -> None:
-    command = ["run", doors, "--source", f"Door={events}", "--out", tmp_path / "out"]
+def test_results_are_not_overwritten_unasked(engine: str, doors: Path, events: Path, tmp_path: Path) -> None:
+    command = ["run", doors, "--engine", engine, "--source", f"Door={events}", "--out", tmp_path / "out"]
     assert situ(*command)[0] == 0
     code, _, err = situ(*command)
     assert code == 1
@@ -186,23 +198,25 @@ def test_results_are_not_overwritten_unasked(doors: Path, events: Path, tmp_path
         (["Door=no/such/file.csv"], "no/such/file.csv"),
     ],
 )
-def test_sources_that_do_not_fit_the_query(doors: Path, tmp_path: Path, sources: list[str], message: str) -> None:
+def test_sources_that_do_not_fit_the_query(
+    engine: str, doors: Path, tmp_path: Path, sources: list[str], message: str
+) -> None:
     options = [option for source in sources for option in ("--source", source)]
-    code, out, err = situ("run", doors, *options, "--out", tmp_path / "out")
+    code, out, err = situ("run", doors, "--engine", engine, *options, "--out", tmp_path / "out")
     assert (code, out) == (1, "")
     assert message in err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_source_that_is_not_what_its_name_says(doors: Path, tmp_path: Path) -> None:
+def test_a_source_that_is_not_what_its_name_says(engine: str, doors: Path, tmp_path: Path) -> None:
     (tmp_path / "fake.parquet").write_text("this is no Parquet")
-    code, _, err = situ("run", doors, "--source", f"Door={tmp_path / 'fake.parquet'}")
+    code, _, err = situ("run", doors, "--engine", engine, "--source", f"Door={tmp_path / 'fake.parquet'}")
     assert code == 1
     assert "fake.parquet" in err
 
 
-def test_a_source_without_a_column(doors: Path, tmp_path: Path) -> None:
+def test_a_source_without_a_column(engine: str, doors: Path, tmp_path: Path) -> None:
     pq.write_table(EVENTS.drop_columns(["state"]), tmp_path / "events.parquet")
-    code, _, err = situ("run", doors, "--source", f"Door={tmp_path / 'events.parquet'}")
+    code, _, err = situ("run", doors, "--engine", engine, "--source", f"Door={tmp_path / 'events.parquet'}")
     assert code == 1
     assert "state" in err

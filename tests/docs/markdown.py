@@ -57,6 +57,12 @@ def blocks(page: Path, *languages: str) -> list[Block]:
     return [block for block in found if not languages or block.language in languages]
 
 
+def query_of(block: Block) -> str:
+    """The text of a query block, with the streams that the page's first one declares if it has none of its own."""
+    first = blocks(block.page, "situ")[0]
+    return block.text if "stream " in block.text else f"{first.text}\n{block.text}"
+
+
 def rows(page: Path, *header: str) -> list[Row]:
     """The rows of all tables that have this header."""
     found, inside = [], False

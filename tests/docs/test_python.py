@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from cli.command import situ
 from docs.markdown import PAGES, ROOT, Block, blocks, name_of
@@ -19,7 +20,18 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "braking.situ").write_text(blocks(ROOT / "README.md", "situ")[0].text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
+
+
+def needs_spark(page: Path) -> bool:
+    return any("spark_session" in block.text for block in blocks(page, "python"))
+
+
+def pages_with_python() -> list[ParameterSet]:
+    """Those that need Spark are slow."""
+    pages = [page for page in PAGES if blocks(page, "python")]
+    return [pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * needs_spark(page)) for page in pages]
 
 
 def output_after(block: Block) -> str:
@@ -27,18 +39,41 @@ def output_after(block: Block) -> str:
     return "".join(other.text for other in blocks(block.page, "text") if other.line == block.end + 3)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
-def test_python_examples(page: Path, workspace: Path) -> None:
+@pytest.mark.parametrize("page", pages_with_python())
+def test_python_examples(page: Path, workspace: Path, request: pytest.FixtureRequest) -> None:
+    if needs_spark(page):  # the pages take the session that runs
+        request.getfixturevalue("spark")
     namespace = {"__name__": "example"}
     for block in blocks(page, "python"):
+        # Spark takes a relative path from where its Java was started, which another test may have done elsewhere.
+        text = block.text.replace('"examples/', f'"{ROOT}/examples/')
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(block.text, str(block), "exec"), namespace)
+            exec(compile(text, str(block), "exec"), namespace)
         assert printed.getvalue() == output_after(block), str(block)
 
 
-@pytest.mark.parametrize("block", [block for page in PAGES for block in blocks(page, "console")], ids=str)
-def test_commands(block: Block, workspace: Path) -> None:
+def test_the_quickstart_has_the_query_of_the_readme() -> None:
+    """Both call it braking.situ."""
+    first, second = (blocks(ROOT / page, "situ")[0].text for page in ("README.md", "docs/quickstart.md"))
+    assert first == second
+
+
+def runs_on_spark(block: Block) -> bool:
+    """`situ run` does, unless it is told otherwise."""
+    command = block.text.partition("\n")[0]
+    return command.startswith("$ situ run ") and "--engine embedded" not in command
+
+
+def commands() -> list[ParameterSet]:
+    found = [block for page in PAGES for block in blocks(page, "console")]
+    return [pytest.param(block, id=str(block), marks=[pytest.mark.slow] * runs_on_spark(block)) for block in found]
+
+
+@pytest.mark.parametrize("block", commands())
+def test_commands(block: Block, workspace: Path, request: pytest.FixtureRequest) -> None:
+    if runs_on_spark(block):  # it takes the session that runs
+        request.getfixturevalue("spark")
     command, _, expected = block.text.partition("\n")
     assert command.startswith("$ situ "), command
     code, printed, _ = situ(*command.split()[2:])

@@ -52,6 +52,11 @@ def test_streams_that_nothing_reads_are_shown() -> None:
     assert "stream B(n int, ts int)" in describe(graph).splitlines()
 
 
+def test_where_attributes_come_from_is_shown() -> None:
+    graph = resolve(parse("stream A(x int from p.x, t int) time t in s subscribe Q detect A"))
+    assert "└─ stream A(x int from p.x, t int)" in describe(graph).splitlines()
+
+
 @pytest.mark.parametrize(
     ("detect", "kind"),
     [

@@ -214,7 +214,8 @@ def rules() -> SearchStrategy[Rule]:
 
 @cache
 def streams() -> SearchStrategy[Stream]:
-    declarations = st.lists(st.builds(AttributeDeclaration, names(), types()), min_size=1, max_size=4).map(tuple)
+    attributes = st.builds(AttributeDeclaration, names(), types(), name_lists(0))
+    declarations = st.lists(attributes, min_size=1, max_size=4).map(tuple)
     units = st.sampled_from([None, "s", "ms", "us", "ns"])
     maybe = st.none() | names()
     locations = st.none() | st.tuples(names(), names())

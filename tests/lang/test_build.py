@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from situ.core.errors import QueryError
-from situ.core.types import Decimal
+from situ.core.types import DOUBLE, Decimal
 from situ.graph.query import Case, Query, Subscription
 from situ.lang.build import (
     EventType,
@@ -220,6 +220,18 @@ PLAIN = detect(A)
 )  # fmt: skip
 def test_subscriptions(built: Subscription, text: str) -> None:
     same(query(built), f"subscribe S {text}")
+
+
+def test_attributes_from_other_columns() -> None:
+    attributes = {
+        "x": ("double", "position.x"),
+        "y": (DOUBLE, ("a.b", "y")),
+        "t": ("timestamp", "event time"),
+    }
+    same(
+        query(stream("S", attributes, time="t", at=("x", "y"))),
+        "stream S(x double from position.x, y double from `a.b`.y, t timestamp from `event time`) time t at (x, y)",
+    )
 
 
 def test_definition_attributes() -> None:

@@ -299,6 +299,17 @@ def test_edgecep_runs_as_printed() -> None:
     assert third.rule.cases[0].assign[0].expression == Call("FaceDetect", (Attribute(None, "Video"),))
 
 
+def test_an_attribute_may_come_from_a_column_of_another_name_or_from_a_field() -> None:
+    text = """stream T(x double from position.x, `from` int FROM `from`.from."a ""b"".c", t int from "event time")
+      time t in s"""
+    assert [(a.name, a.path, a.source, a.column) for a in parse(text).streams[0].attributes] == [
+        ("x", ("position", "x"), ("position", "x"), "position.x"),
+        ("from", ("from", "from", 'a "b".c'), ("from", "from", 'a "b".c'), 'from.from.a "b".c'),
+        ("t", ("event time",), ("event time",), "event time"),
+    ]
+    assert parse("stream T(t int) time t in s").streams[0].attributes[0].source == ("t",)
+
+
 def test_streams_definitions_and_subscriptions_may_mix() -> None:
     query = parse("subscribe S detect D  define D() detect A  stream A(t int) time t  subscribe T detect D")
     assert [s.name for s in query.streams] == ["A"]
@@ -346,6 +357,9 @@ def test_places() -> None:
         ("stream A(x decimal(40, 2)) time x", "1:12", ["decimal(40, 2) does not exist"]),
         ("stream A(x decimal) time x", "1:12", ["decimal(p, s)"]),
         ("stream A(x int) time x in hours", "1:27", ["a unit (s, ms, us, ns)"]),
+        ("stream A(x int from 'a b') time x", "1:21", ["expected a name"]),
+        ("stream A(x int from a.) time x", "1:23", ["expected a name"]),
+        ("stream A(x int form a) time x", "1:16", ["Did you mean 'from'?"]),
         ("stream A(x int) time x key x key x", "1:30", ["'key' stands twice"]),
         ("subscribe J detect A(x > 9223372036854775808)", "1:26", ["too large", "decimal"]),
         ("subscribe J detect A(x > 1e999)", "1:26", ["too large for a double"]),

@@ -49,7 +49,7 @@ def run(folder: Path, query: str, data: Path, *options: object) -> tuple[int, di
     """Exit code and answer of `situ run --json`."""
     file = folder / "query.situ"
     file.write_text(query)
-    code, out, err = situ("run", file, "--source", f"Reading={data}", "--json", *options)
+    code, out, err = situ("run", file, "--engine", "embedded", "--source", f"Reading={data}", "--json", *options)
     assert err == ""
     return code, json.loads(out)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from situ.bench.flinkcep import PeerRun
 from situ.bench.workload import Workload, query_text, stream_on_disk
@@ -54,6 +55,7 @@ class Measurement:
             "workload": self.workload.pattern.value,
             "types": self.workload.types,
             "keys": self.workload.keys,
+            "grouped": self.workload.grouped,
             "window_ms": self.workload.window_ms,
             "events": self.workload.events,
             "matches": self.matches,
@@ -72,7 +74,35 @@ class Measurement:
         return figures
 
 
-def measure(workload: Workload, cache: Path) -> Measurement:
+#: Runs the query of a text over the stream in a directory.
+TimeQuery: TypeAlias = Callable[[str, Path], Timed]
+
+
+@contextmanager
+def timer(
+    engine: Literal["embedded", "spark"], master: str | None = None, conf: Mapping[str, str] | None = None
+) -> Iterator[TimeQuery]:
+    """What runs queries on an engine; a Spark session lives as long as it is needed."""
+    if engine == "embedded":
+        yield time_embedded
+        return
+    from situ.bench.spark import time_on_spark
+    from situ.runtime.spark.session import spark_session
+
+    spark = spark_session(master, conf)
+    try:
+        yield time_on_spark(spark)
+    finally:
+        spark.stop()
+
+
+def median_seconds(time_query: TimeQuery, text: str, directory: Path) -> float:
+    """Of warm runs."""
+    _, *warm = (time_query(text, directory).seconds for _ in range(1 + WARM_RUNS))
+    return statistics.median(warm)
+
+
+def measure(time_query: TimeQuery, workload: Workload, cache: Path) -> Measurement:
     """The workload's figures without a peer; the stream is on disk before the clock starts."""
     directory = stream_on_disk(workload, cache)
     cold, *warm = (time_query(query_text(workload), directory) for _ in range(1 + WARM_RUNS))
@@ -80,14 +110,17 @@ def measure(workload: Workload, cache: Path) -> Measurement:
 
 
 def measure_beside(
-    peer: Callable[[Workload], PeerRun], workload: Workload, peer_events: int, cache: Path
+    peer: Callable[[Workload], PeerRun], time_query: TimeQuery, workload: Workload, peer_events: int, cache: Path
 ) -> Measurement:
-    """The same, and a peer on the first `peer_events` of the events; both must find the same matches there."""
+    """The same, and a peer on the first `peer_events` of the events; both must find the same matches there.
+
+    The peer always groups by key: of a query that does not, only the speed is compared.
+    """
     shorter = replace(workload, events=peer_events)
     peer_run = peer(shorter)
-    measurement = replace(measure(workload, cache), peer=peer_run)
+    measurement = replace(measure(time_query, workload, cache), peer=peer_run)
     ours = time_query(query_text(shorter), stream_on_disk(shorter, cache)).matches
-    if ours != peer_run.matches:
+    if workload.grouped and ours != peer_run.matches:
         raise Disagreement(
             f"in the same {peer_events:,} events situ finds {ours:,} matches and the peer {peer_run.matches:,}",
             remedy=f"The query: {query_text(shorter)}",
@@ -95,8 +128,8 @@ def measure_beside(
     return measurement
 
 
-def time_query(text: str, directory: Path) -> Timed:
-    """Runs a query over the stream in `directory`: from text and files to columns of matches."""
+def time_embedded(text: str, directory: Path) -> Timed:
+    """With the embedded engine: from text and files to columns of matches."""
     from situ.io.files import open_source
     from situ.lang.parse import parse
     from situ.lang.resolve import resolve

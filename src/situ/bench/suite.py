@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from situ.bench.measure import median_seconds, timer
 from situ.bench.startup import startup_seconds
 from situ.bench.workload import Pattern, Workload, many_queries_text, query_text, stream_on_disk
 from situ.core.errors import SituError
@@ -19,12 +19,16 @@ PEER_EVENTS = 2_000_000
 EVENTS = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
 KEYS = (10, 1_000, 100_000)
 
-#: Workload, and how many times FlinkCEP's events per second it must reach.
-BESIDE_FLINKCEP = (
-    (Workload(Pattern.NEXT), 150),
-    (Workload(Pattern.NEXT, types=3), 100),
-    (Workload(Pattern.RISING), 120),
-    (Workload(Pattern.EACH), 150),
+Engine: TypeAlias = Literal["embedded", "spark"]
+ENGINES: tuple[Engine, ...] = ("embedded", "spark")
+
+#: Workload, and how many times FlinkCEP's events per second each engine must reach (None: for information).
+BESIDE_FLINKCEP: tuple[tuple[Workload, dict[Engine, int | None]], ...] = (
+    (Workload(Pattern.NEXT), {"embedded": 150, "spark": 60}),
+    (Workload(Pattern.NEXT, types=3), {"embedded": 100, "spark": 28}),
+    (Workload(Pattern.RISING), {"embedded": 120, "spark": 40}),
+    (Workload(Pattern.EACH), {"embedded": 150, "spark": 60}),
+    (Workload(Pattern.NEXT, grouped=False), {"embedded": None, "spark": 16}),
 )
 
 
@@ -69,60 +73,55 @@ Say = Callable[[str], None]
 
 def figures(cache: Path, say: Say) -> Iterator[Figure]:
     """Every figure, as soon as it is there."""
-    for workload, bar in BESIDE_FLINKCEP:
-        yield _beside_flinkcep(workload, bar, say)
-    yield from _growth_with_events(say)
-    yield from _growth_with_keys(say)
-    yield _many_queries(cache, say)
+    for workload, bars in BESIDE_FLINKCEP:
+        yield from _beside_flinkcep(workload, bars, say)
+    for engine in ENGINES:
+        yield from _growth(engine, say)
+        yield _many_queries(engine, cache, say)
     yield _startup(cache, say)
 
 
-def _beside_flinkcep(workload: Workload, bar: int, say: Say) -> Figure:
-    name = f"{workload.pattern.value}, {workload.types} types"
-    say(name)
-    run = _situ_bench(workload, "--peer", "flinkcep", "--peer-events", str(PEER_EVENTS))
-    detail = (
-        f"{_millions(run['events_per_s'])} events/s (cold {_millions(run['cold_events_per_s'])}), "
-        f"FlinkCEP {_millions(run['peer']['events_per_s'])}"
-    )
-    return Figure(name, run["ratio"], "x FlinkCEP", detail, run, Bar("at least", bar))
+def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[Figure]:
+    """Both engines beside one run of FlinkCEP."""
+    name = f"{workload.pattern.value}, {workload.types} types" + ("" if workload.grouped else ", no group key")
+    peer: dict[str, Any] = {}
+    for engine, bar in bars.items():
+        say(f"{name}: {engine}")
+        run = _situ_bench(
+            engine, workload, *([] if peer else ["--peer", "flinkcep", "--peer-events", str(PEER_EVENTS)])
+        )
+        peer = run.get("peer", peer)
+        ratio = round(run["events_per_s"] / peer["events_per_s"], 1)
+        detail = (
+            f"{_millions(run['events_per_s'])} events/s (cold {_millions(run['cold_events_per_s'])}), "
+            f"FlinkCEP {_millions(peer['events_per_s'])}"
+        )
+        yield Figure(f"{engine}: {name}", ratio, "x FlinkCEP", detail, run, Bar("at least", bar) if bar else None)
 
 
-def _growth_with_events(say: Say) -> Iterator[Figure]:
-    for events in EVENTS:
-        say(f"{events:,} events")
-        run = _situ_bench(Workload(events=events))
-        yield Figure(f"next, {events:,} events", run["seconds"], "s", f"{_millions(run['events_per_s'])} events/s", run)
+def _growth(engine: Engine, say: Say) -> Iterator[Figure]:
+    by_events = [(f"{events:,} events", Workload(events=events)) for events in EVENTS]
+    by_keys = [(f"{keys:,} keys", Workload(keys=keys)) for keys in KEYS]
+    for name, workload in by_events + by_keys:
+        say(f"{name}: {engine}")
+        run = _situ_bench(engine, workload)
+        detail = f"{_millions(run['events_per_s'])} events/s"
+        yield Figure(f"{engine}: next, {name}", run["seconds"], "s", detail, run)
 
 
-def _growth_with_keys(say: Say) -> Iterator[Figure]:
-    for keys in KEYS:
-        say(f"{keys:,} keys")
-        run = _situ_bench(Workload(keys=keys))
-        yield Figure(f"next, {keys:,} keys", run["seconds"], "s", f"{_millions(run['events_per_s'])} events/s", run)
-
-
-def _many_queries(cache: Path, say: Say) -> Figure:
+def _many_queries(engine: Engine, cache: Path, say: Say) -> Figure:
     """All triples of neighbouring types as subscriptions of one file, against the one of `next`."""
     workload = Workload()
-    say(f"{workload.types - 2} queries")
-    stream_on_disk(workload, cache)
+    say(f"{workload.types - 2} queries: {engine}")
+    directory = stream_on_disk(workload, cache)
     # Both in this process, after one run that is not counted: kernels are compiled, files are in memory.
-    one = _median_seconds(query_text(workload), workload, cache)
-    many = _median_seconds(many_queries_text(workload), workload, cache)
+    with timer(engine) as time_query:
+        one = median_seconds(time_query, query_text(workload), directory)
+        many = median_seconds(time_query, many_queries_text(workload), directory)
     detail = f"{many:.2f} s for {workload.types - 2} queries, {one:.2f} s for one"
     measured = {"seconds": many, "seconds_of_one": one}
-    return Figure(
-        f"{workload.types - 2} queries", round(many / one, 1), "x one query", detail, measured, Bar("at most", 15)
-    )
-
-
-def _median_seconds(text: str, workload: Workload, cache: Path) -> float:
-    from situ.bench.measure import WARM_RUNS, time_query
-
-    directory = stream_on_disk(workload, cache)
-    _, *warm = (time_query(text, directory).seconds for _ in range(1 + WARM_RUNS))
-    return statistics.median(warm)
+    name, bar = f"{engine}: {workload.types - 2} queries", Bar("at most", 15)
+    return Figure(name, round(many / one, 1), "x one query", detail, measured, bar)
 
 
 def _startup(cache: Path, say: Say) -> Figure:
@@ -133,9 +132,10 @@ def _startup(cache: Path, say: Say) -> Figure:
     return Figure("start of a new query", round(situ - bare, 2), "s more", detail, measured, Bar("at most", 1))
 
 
-def _situ_bench(workload: Workload, *options: str) -> dict[str, Any]:
+def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:
     """`situ bench` in a process of its own, so that its first run is a cold one."""
-    command = [sys.executable, "-m", "situ.cli.app", "bench", "--json", "--workload", workload.pattern.value, *options]
+    command = [sys.executable, "-m", "situ.cli.app", "bench", "--json", "--engine", engine, *options]
+    command += ["--workload", workload.pattern.value, *([] if workload.grouped else ["--no-group"])]
     for name in ("types", "keys", "events", "window_ms"):
         command += [f"--{name.replace('_', '-')}", str(getattr(workload, name))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-STREAM = "stream Event(id int, key int, type int, value int, ts timestamp) time ts"
+STREAM = "stream Event(id int, key int, type int, value int, ts timestamp) time ts order id"
 
 #: As many files as a table of this size usually has; each one is made in memory of its own.
 FILES = 8
@@ -36,38 +36,39 @@ class Pattern(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A query and the stream that it reads."""
+    """A query and the stream that it reads. `grouped`: the query groups events by their key."""
 
     pattern: Pattern = Pattern.NEXT
     types: int = 100
     keys: int = 1_000
     events: int = 8_000_000
     window_ms: int = 1_000_000
+    grouped: bool = True
 
 
 def query_text(workload: Workload) -> str:
     """The workload's query in situ's language, with one subscription.
 
     >>> print(query_text(Workload(Pattern.RISING, window_ms=500)))
-    stream Event(id int, key int, type int, value int, ts timestamp) time ts
+    stream Event(id int, key int, type int, value int, ts timestamp) time ts order id
     subscribe Rising
       detect Event(type = 0) as a then Event(type = 0 and value > a.value + 500) as b within 500 ms
       assign key = a.key, a = time(a), b = time(b)
       group by key
     """
+    group_by = "\n  group by key" if workload.grouped else ""
     match workload.pattern:
         case Pattern.NEXT:
-            return f"{STREAM}\n{_triple('Next', 0, 'then', workload.window_ms)}"
+            return f"{STREAM}\n{_triple('Next', 0, 'then', workload.window_ms)}{group_by}"
         case Pattern.EACH:
-            return f"{STREAM}\n{_triple('Each', 0, 'then each', workload.window_ms)}"
+            return f"{STREAM}\n{_triple('Each', 0, 'then each', workload.window_ms)}{group_by}"
         case Pattern.RISING:
             return (
                 f"{STREAM}\n"
                 "subscribe Rising\n"
                 "  detect Event(type = 0) as a then Event(type = 0 and value > a.value + 500) as b "
                 f"within {workload.window_ms} ms\n"
-                "  assign key = a.key, a = time(a), b = time(b)\n"
-                "  group by key"
+                f"  assign key = a.key, a = time(a), b = time(b){group_by}"
             )
         case _:
             assert_never(workload.pattern)
@@ -80,7 +81,7 @@ def many_queries_text(workload: Workload) -> str:
     98
     """
     triples = [_triple(f"Next{i}", i, "then", workload.window_ms) for i in range(workload.types - 2)]
-    return "\n".join([STREAM, *triples])
+    return "\n".join([STREAM, *(f"{triple}\n  group by key" for triple in triples)])
 
 
 def _triple(name: str, first_type: int, then: str, window_ms: int) -> str:
@@ -88,8 +89,7 @@ def _triple(name: str, first_type: int, then: str, window_ms: int) -> str:
     return (
         f"subscribe {name}\n"
         f"  detect {a} {then} {b} {then} {c} within {window_ms} ms\n"
-        "  assign key = a.key, a = time(a), b = time(b), c = time(c)\n"
-        "  group by key"
+        "  assign key = a.key, a = time(a), b = time(b), c = time(c)"
     )
 
 

@@ -25,6 +25,32 @@ app = typer.Typer(
 
 QueryFile = Annotated[Path, typer.Argument(metavar="FILE", help="A query file.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, errors too.")]
+EngineName = Annotated[
+    Literal["spark", "embedded"] | None,
+    typer.Option(
+        "--engine",
+        help="spark: many processes, here or on a cluster. embedded: this process, which starts faster. "
+        "Both find the same. Default: spark, where PySpark is installed.",
+        show_default=False,
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs: local[4] (four cores of this machine), spark://HOST:7077, yarn, or sc://HOST for "
+        "Spark Connect. Default: what spark-defaults.conf says, else all cores of this machine.",
+        show_default=False,
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="A setting of Spark's, such as spark.driver.memory=8g. May be given several times.",
+        show_default=False,
+    ),
+]
 Functions = Annotated[
     str | None,
     typer.Option(metavar="MODULE", help="Python module whose functions the query calls.", show_default=False),
@@ -72,14 +98,16 @@ def explain(
     svg: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the graph to a file.", show_default=False)
     ] = None,
+    engine: EngineName = None,
     functions: Functions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the query, its operator graph and the program of every operator."""
+    """Show the query, its operator graph, the program of every operator, and how Spark runs them."""
+    from situ.cli.engines import chosen_engine
     from situ.cli.explain import explain_file
 
     with user_errors(as_json):
-        explained = explain_file(file, functions, svg)
+        explained = explain_file(file, functions, svg, on_spark=chosen_engine(engine) == "spark")
         typer.echo(json.dumps(explained.to_json()) if as_json else str(explained))
 
 
@@ -98,7 +126,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write DIR/<subscription>/, DIR/_rejected/, DIR/_late/ and DIR/_timed_out/.",
+            help="Write DIR/<subscription>/, DIR/_rejected/, DIR/_late/ and DIR/_timed_out/, on this machine.",
             show_default=False,
         ),
     ] = None,
@@ -107,14 +135,24 @@ def run(
     ] = "parquet",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to DIR.")] = False,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Complex events to show per subscription.")] = 10,
+    engine: EngineName = None,
+    master: Master = None,
+    conf: Conf = None,
     functions: Functions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Detect a query's situations in files of events."""
-    from situ.cli.run import run_file
+    """Detect a query's situations in files of events.
+
+    For example, on two cores, with the results in a folder:
+
+    situ run braking.situ --source Vehicle=vehicles.parquet --master 'local[2]' --out found
+    """
+    from situ.cli.engines import chosen_spark
+    from situ.cli.run import Out, run_file
 
     with user_errors(as_json):
-        summary = run_file(file, source or [], out, file_format, overwrite, limit, functions)
+        results = Out(out, file_format, overwrite) if out else None
+        summary = run_file(file, source or [], results, limit, functions, chosen_spark(engine, master, conf or []))
         if as_json:
             typer.echo(json.dumps(summary.to_json()))
         else:
@@ -130,17 +168,25 @@ def bench(
     keys: Annotated[int, typer.Option(min=1, help="Groups.")] = 1_000,
     events: Annotated[int, typer.Option(min=1, help="Events that situ reads.")] = 8_000_000,
     window_ms: Annotated[int, typer.Option(min=1, help="The pattern's window.")] = 1_000_000,
+    no_group: Annotated[bool, typer.Option("--no-group", help="Match across keys: one group.")] = False,
     peer: Annotated[
         Literal["flinkcep"] | None, typer.Option(help="Run a peer on the same events.", show_default=False)
     ] = None,
     peer_events: Annotated[int, typer.Option(min=1, help="Events that the peer reads.")] = 2_000_000,
+    engine: EngineName = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure events per second, from Parquet on disk to matches in memory."""
+    """Measure events per second, from Parquet on disk to matches."""
+    from situ.bench.workload import Pattern, Workload
     from situ.cli.bench import bench_workload, show_measurement
+    from situ.cli.engines import chosen_spark
 
     with user_errors(as_json):
-        measurement = bench_workload(workload, types, keys, events, window_ms, peer_events if peer else None)
+        asked = Workload(Pattern(workload), types, keys, events, window_ms, grouped=not no_group)
+        spark = chosen_spark(engine, master, conf or [])
+        measurement = bench_workload(asked, peer_events if peer else None, spark)
         if as_json:
             typer.echo(json.dumps(measurement.to_json()))
         else:

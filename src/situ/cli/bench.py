@@ -7,23 +7,24 @@ from rich.console import Console
 from rich.table import Table
 
 from situ.bench import flinkcep
-from situ.bench.measure import Measurement, measure, measure_beside
-from situ.bench.workload import Pattern, Workload, cache_directory
+from situ.bench.measure import Measurement, measure, measure_beside, timer
+from situ.bench.workload import Workload, cache_directory
+from situ.cli.engines import OnSpark
 
 
-def bench_workload(
-    pattern: str, types: int, keys: int, events: int, window_ms: int, peer_events: int | None
-) -> Measurement:
-    """The figures of a workload; with `peer_events`, FlinkCEP's on so many of the same events."""
-    workload = Workload(Pattern(pattern), types, keys, events, window_ms)
-    if peer_events is None:
-        return measure(workload, cache_directory())
+def bench_workload(workload: Workload, peer_events: int | None, spark: OnSpark | None) -> Measurement:
+    """The figures of a workload, on Spark or on the embedded engine; with `peer_events`, FlinkCEP's on so many of the
+    same events."""
 
     def peer(shorter: Workload) -> flinkcep.PeerRun:
         # Progress goes to standard error: standard output is for the figures.
         return flinkcep.run(shorter, cache_directory(), say=lambda text: typer.echo(text, err=True))
 
-    return measure_beside(peer, workload, peer_events, cache_directory())
+    on = timer("embedded") if spark is None else timer("spark", spark.master, spark.conf)
+    with on as time_query:
+        if peer_events is None:
+            return measure(time_query, workload, cache_directory())
+        return measure_beside(peer, time_query, workload, peer_events, cache_directory())
 
 
 def show_measurement(measurement: Measurement) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from situ.cli.query_file import import_functions, read_query
 from situ.core.errors import InputError
 from situ.graph.describe import describe
+from situ.graph.operators import OperatorGraph
 from situ.graph.picture import to_svg
 from situ.lang.resolve import resolve, warnings
 from situ.lang.unparse import unparse
@@ -23,6 +24,7 @@ class Explained:
     graph: str
     programs: dict[str, str]
     warnings: tuple[str, ...]
+    spark: str | None = None
 
     def __str__(self) -> str:
         """
@@ -38,6 +40,7 @@ class Explained:
         """
         parts = [("query", self.query), ("operator graph", self.graph)]
         parts += [(f"program of {name}", program) for name, program in self.programs.items()]
+        parts += [("plan on Spark", self.spark)] if self.spark is not None else []
         parts += [("warnings", "\n".join(self.warnings))] if self.warnings else []
         return "\n\n".join(f"-- {title}\n{text.strip()}" for title, text in parts)
 
@@ -46,12 +49,13 @@ class Explained:
             "query": self.query,
             "graph": self.graph,
             "programs": self.programs,
+            "spark": self.spark,
             "warnings": list(self.warnings),
         }
 
 
-def explain_file(file: Path, functions: str | None, svg: Path | None) -> Explained:
-    """All forms of the query in a file; the picture goes to `svg`."""
+def explain_file(file: Path, functions: str | None, svg: Path | None, *, on_spark: bool) -> Explained:
+    """All forms of the query in a file, with Spark's plan or without; the picture goes to `svg`."""
     import_functions(functions)
     query = read_query(file)
     graph = resolve(query)
@@ -63,4 +67,14 @@ def explain_file(file: Path, functions: str | None, svg: Path | None) -> Explain
     engine = Engine(graph)
     programs = {operator.name: str(engine.program(operator.name)) for operator in graph.operators}
     found = tuple(str(warning) for warning in warnings(graph))
-    return Explained(unparse(query), describe(graph), programs, found)
+    return Explained(unparse(query), describe(graph), programs, found, _plan_on_spark(graph) if on_spark else None)
+
+
+def _plan_on_spark(graph: OperatorGraph) -> str:
+    """What Spark does and what Python does. No Spark is started for it."""
+    from situ.runtime.spark.session import require_pyspark
+
+    require_pyspark()
+    from situ.runtime.spark.plan import plan_on_spark
+
+    return str(plan_on_spark(graph))

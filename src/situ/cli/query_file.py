@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from situ.core.errors import InputError
 from situ.graph.query import Query
@@ -22,14 +23,14 @@ def read_query(file: Path) -> Query:
     return parse(text, str(file))
 
 
-def import_functions(module: str | None) -> None:
+def import_functions(module: str | None) -> ModuleType | None:
     """Imports a module, whose functions register themselves; the working directory is searched first."""
     if module is None:
-        return
+        return None
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
-        importlib.import_module(module)
+        return importlib.import_module(module)
     except ImportError as error:
         raise InputError(
             f"cannot import the module of functions '{module}': {error}",

@@ -1,107 +1,83 @@
-"""`situ run`: a query over files, with the embedded engine."""
+"""`situ run`: a query over files, on Spark or with the embedded engine."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-
+from situ.cli.engines import OnSpark
 from situ.cli.query_file import import_functions, read_query
-from situ.cli.results import ResultFolder
+from situ.cli.results import ResultFolder, StagedResults
+from situ.cli.summary import Summary
 from situ.core.errors import InputError, did_you_mean
 from situ.graph.operators import OperatorGraph
-from situ.io.files import Format, open_source
+from situ.io.files import Format, files_below, open_source
 from situ.io.source import Source
-from situ.kernel.match import is_compiled
 from situ.lang.resolve import resolve, warnings
-from situ.runtime.embedded import Engine, Output
 
 
-@dataclass(slots=True)
-class Summary:
-    """What a run has read and found so far; `first` holds the first complex events of each subscription."""
+@dataclass(frozen=True, slots=True)
+class Out:
+    """Where results go: a directory, in which format, and whether an earlier run's may be replaced."""
 
-    limit: int
-    events: int = 0
-    rejected: int = 0
-    late: int = 0
-    timed_out: int = 0
-    complex_events: Counter[str] = field(default_factory=Counter)
-    first: dict[str, pa.Table] = field(default_factory=dict)
-    failed_calls: Counter[str] = field(default_factory=Counter)
-    warnings: tuple[str, ...] = ()
-    seconds: float = 0.0
-    out: Path | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "events": self.events,
-            "rejected": self.rejected,
-            "late": self.late,
-            "complex_events": dict(self.complex_events),
-            "timed_out": self.timed_out,
-            "failed_calls": dict(self.failed_calls),
-            "seconds": round(self.seconds, 3),
-            "warnings": list(self.warnings),
-            "out": str(self.out) if self.out else None,
-        }
-
-    def add(self, output: Output) -> None:
-        """Counts one piece of the engine's output, and keeps its complex events while fewer than `limit` are kept."""
-        self.events += output.events
-        self.rejected += _rows(output.rejected)
-        self.late += _rows(output.late)
-        self.timed_out += _rows(output.timed_out)
-        self.failed_calls.update(output.failed_calls)
-        for name, table in output.complex_events.items():
-            missing = self.limit - min(self.limit, self.complex_events[name])
-            if missing and table.num_rows:
-                # take copies: a slice would keep the whole piece in memory.
-                head = table.take(list(range(min(missing, table.num_rows))))
-                self.first[name] = pa.concat_tables([self.first[name], head]) if name in self.first else head
-            self.complex_events[name] += table.num_rows
-
-
-def _rows(tables: dict[str, pa.Table]) -> int:
-    return sum(table.num_rows for table in tables.values())
+    directory: Path
+    format: Format
+    overwrite: bool
 
 
 def run_file(
-    file: Path,
-    sources: list[str],
-    out: Path | None,
-    file_format: Format,
-    overwrite: bool,
-    limit: int,
-    functions: str | None,
+    file: Path, sources: list[str], out: Out | None, limit: int, functions: str | None, spark: OnSpark | None
 ) -> Summary:
-    """Runs the query in a file over the sources (`Type=PATH`), and writes to `out` while it runs."""
+    """Runs the query in a file over the sources (`Type=PATH`); on Spark, if one is given."""
     start = time.perf_counter()
-    import_functions(functions)
+    module = import_functions(functions)
     graph = resolve(read_query(file))
     paths = paths_of_streams(graph, sources)
+    summary = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=out.directory if out else None)
+    summary.complex_events.update({operator.name: 0 for operator in graph.subscriptions})
+    if spark is None:
+        _run_embedded(graph, paths, out, summary)
+    else:
+        from situ.runtime.spark.session import require_pyspark
+
+        require_pyspark()
+        from situ.cli.run_spark import run_on_spark
+
+        if spark.is_here:
+            say_if_compiling()
+        for path in paths.values():
+            files_below(path)  # what is not there is said at once, not when Spark has started
+        staged = StagedResults(out.directory, out.format, overwrite=out.overwrite) if out else None
+        run_on_spark(graph, paths, spark, staged, summary, module)
+    summary.seconds = time.perf_counter() - start
+    return summary
+
+
+def _run_embedded(graph: OperatorGraph, paths: dict[str, Path], out: Out | None, summary: Summary) -> None:
+    """In this process; results are written while it runs."""
+    from situ.runtime.embedded import Engine
+
     streams = {stream.name: open_source(paths[stream.name], stream) for stream in graph.streams}
     engine = Engine(graph)
-    summary = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=out)
-    if not is_compiled():
-        print("compiling the kernel, which happens once and takes some twenty seconds ...", file=sys.stderr)
-    summary.complex_events.update({operator.name: 0 for operator in graph.subscriptions})
-    folder = ResultFolder(out, file_format, overwrite=overwrite) if out else None
+    say_if_compiling()
+    folder = ResultFolder(out.directory, out.format, overwrite=out.overwrite) if out else None
     with folder or nullcontext(), progress_bar(list(streams.values())) as show_progress:
         for output in engine.run(streams):
             summary.add(output)
             if folder:
                 folder.write(output)
             show_progress(summary.events)
-    summary.seconds = time.perf_counter() - start
-    return summary
+
+
+def say_if_compiling() -> None:
+    from situ.kernel.match import is_compiled
+
+    if not is_compiled():
+        print("compiling the kernel, which happens once and takes some twenty seconds ...", file=sys.stderr)
 
 
 def paths_of_streams(graph: OperatorGraph, sources: list[str]) -> dict[str, Path]:

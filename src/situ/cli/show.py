@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from situ.cli.run import Summary
+from situ.cli.summary import Summary
 
 EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")
 

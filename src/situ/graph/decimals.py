@@ -51,6 +51,15 @@ def wider_decimal(left: Type, right: Type) -> Decimal:
     return Decimal(min(MAX_PRECISION, integral + scale), min(scale, MAX_PRECISION - min(MAX_PRECISION, integral)))
 
 
+def whole_decimal(type_: Decimal) -> Decimal:
+    """The result type of `floor` and `ceil`: one more digit, because 9.5 becomes 10.
+
+    >>> str(whole_decimal(Decimal(5, 2))), str(whole_decimal(Decimal(5, 0)))
+    ('decimal(4, 0)', 'decimal(5, 0)')
+    """
+    return Decimal(min(MAX_PRECISION, type_.precision - type_.scale + 1), 0) if type_.scale else type_
+
+
 def decimal_of_literal(value: decimal.Decimal) -> Decimal:
     """The smallest decimal type that holds a literal.
 

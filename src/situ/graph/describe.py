@@ -8,7 +8,7 @@ from typing import assert_never
 from situ.core.time import format_duration
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Seq, Step
-from situ.graph.query import Aggregation, Case, From, Join, Rule, Skip, Stream, Window, Within
+from situ.graph.query import Aggregation, AttributeDeclaration, Case, From, Join, Rule, Skip, Stream, Window, Within
 
 
 def describe(graph: OperatorGraph) -> str:
@@ -82,21 +82,25 @@ def schema_text(schema: Schema) -> str:
     return ", ".join(f"{name} {type_}" for name, type_ in schema.attributes)
 
 
+def declaration_text(attribute: AttributeDeclaration) -> str:
+    """`x double from position.x`."""
+    return f"{attribute.name} {attribute.type}" + (f" from {attribute.column}" if attribute.path else "")
+
+
 def _tree(name: str, graph: OperatorGraph, seen: set[str]) -> Iterator[str]:
     if name in seen:
         yield f"{name} (see above)"
         return
     seen.add(name)
     operators = {operator.name: operator for operator in graph.operators}
-    heading = f"{name}({schema_text(graph.schemas[name])})"
     if name not in operators:
         (stream,) = (stream for stream in graph.streams if stream.name == name)
-        yield f"stream {heading}"
+        yield f"stream {name}({', '.join(map(declaration_text, stream.attributes))})"
         yield f"   {stream_clauses(stream)}"
         return
     operator = operators[name]
     role = "definition" if operator.subscription is None else "subscription"
-    yield f"{role} {heading}, depth {operator.depth}"
+    yield f"{role} {name}({schema_text(operator.schema)}), depth {operator.depth}"
     yield from (f"│  {line}" for line in _operator(operator))
     for i, read in enumerate(operator.inputs):
         last = i == len(operator.inputs) - 1

@@ -15,8 +15,26 @@ from situ.graph.patterns import Pattern
 
 @dataclass(frozen=True, slots=True)
 class AttributeDeclaration:
+    """`speed double`, or `x double from position.x`, which reads the field x of the column position."""
+
     name: str
     type: Type
+    path: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> tuple[str, ...]:
+        """The column, and the fields within it, that the attribute comes from."""
+        return self.path or (self.name,)
+
+    @property
+    def column(self) -> str:
+        """The source in one word: as messages and the headers of CSV files name it.
+
+        >>> from situ.core.types import DOUBLE
+        >>> AttributeDeclaration("x", DOUBLE, ("position", "x")).column
+        'position.x'
+        """
+        return ".".join(self.source)
 
 
 TimeUnit: TypeAlias = OneOf["s", "ms", "us", "ns"]

@@ -12,7 +12,7 @@ from situ.core.functions import BUILT_INS, Functions
 from situ.core.functions import default as default_functions
 from situ.core.types import BINARY, BOOLEAN, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, Decimal, Row, Type
 from situ.core.types import is_numeric as is_number
-from situ.graph.decimals import ArithmeticOperator, arithmetic_decimal, decimal_of_literal, wider_decimal
+from situ.graph.decimals import ArithmeticOperator, arithmetic_decimal, decimal_of_literal, whole_decimal, wider_decimal
 from situ.graph.expressions import (
     Aggregate,
     Attribute,
@@ -362,7 +362,7 @@ def _common(types: tuple[Type, ...]) -> Type | None:
 
 
 def _whole(type_: Type) -> Type:
-    return Decimal(min(38, type_.precision - type_.scale + 1), 0) if isinstance(type_, Decimal) else INT
+    return whole_decimal(type_) if isinstance(type_, Decimal) else INT
 
 
 def _boolean(type_: Type, operator: str, place: Place | None) -> None:

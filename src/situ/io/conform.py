@@ -6,16 +6,17 @@ said row by row (a missing column, a column of another type) is an InputError be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from situ.core.errors import InputError, did_you_mean
 from situ.core.time import LIMIT
 from situ.core.types import TIMESTAMP, Type
-from situ.graph.query import Stream
+from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.conversions import Conversion, convert, epoch_micros, native_conversion
 from situ.io.json_text import rows_to_json, single_chunk
 
@@ -68,7 +69,8 @@ def conform(
         table = pa.Table.from_batches([table])
     conversions = conversions_to(stream, table.schema, place)
     asked = asked_columns(stream, columns)
-    converted, misfits = convert_columns(table, stream, conversions, {*asked, *checked_columns(stream, conversions)})
+    columns_of = attribute_columns(table, stream, {*asked, *checked_columns(stream, conversions)})
+    converted, misfits = convert_columns(columns_of, stream, conversions)
     verdict = judge(converted, misfits, stream)
     rejected = rejected_rows(verdict.reasons, lambda: table, place)
     return Conformed(verdict.select(converted, asked), verdict.times, rejected)
@@ -81,14 +83,13 @@ def asked_columns(stream: Stream, columns: Collection[str] | None) -> list[str]:
 
 def conversions_to(stream: Stream, schema: pa.Schema, place: str) -> dict[str, Conversion]:
     """For every declared attribute, how its column is converted; InputError where there is no way."""
-    require_columns(stream, schema.names, place)
     conversions = {}
     for attribute in stream.attributes:
-        found = schema.field(attribute.name).type
+        found = type_found(attribute, stream, schema, place)
         conversion = native_conversion(found, attribute.type)
         if conversion is None:
             raise InputError(
-                f"column '{attribute.name}' is {found}, but stream {stream.name} declares it as {attribute.type}",
+                f"column '{attribute.column}' is {found}, but stream {stream.name} declares it as {attribute.type}",
                 place=place,
                 remedy=_remedy(attribute.name, found, attribute.type),
             )
@@ -96,22 +97,49 @@ def conversions_to(stream: Stream, schema: pa.Schema, place: str) -> dict[str, C
     return conversions
 
 
-def require_columns(stream: Stream, found: Collection[str], place: str) -> None:
-    """InputError unless every declared attribute is there, once."""
+def require_column(column: str, stream: Stream, found: Iterable[str], place: str) -> None:
+    """InputError unless the column is among those found, once."""
     names = list(found)
+    if column not in names:
+        raise InputError(
+            f"there is no column '{column}', which stream {stream.name} declares",
+            place=place,
+            remedy=did_you_mean(column, names),
+        )
+    if names.count(column) > 1:
+        raise InputError(
+            f"column '{column}' occurs {names.count(column)} times",
+            place=place,
+            remedy="Give each column a name of its own.",
+        )
+
+
+def type_found(attribute: AttributeDeclaration, stream: Stream, schema: pa.Schema, place: str) -> pa.DataType:
+    """The type of the column or nested field that an attribute comes from."""
+    found: pa.DataType = pa.struct(list(schema))
+    outer: tuple[str, ...] = ()
+    for name in attribute.source:
+        if not pa.types.is_struct(found):
+            raise InputError(
+                f"column '{'.'.join(outer)}' is {found} and has no field '{name}', which stream {stream.name} declares",
+                place=place,
+                remedy="Only a column of structs has fields.",
+            )
+        require_column(".".join((*outer, name)), stream, [".".join((*outer, f.name)) for f in found], place)
+        found = found.field(name).type
+        outer = (*outer, name)
+    return found
+
+
+def attribute_columns(table: pa.Table, stream: Stream, names: Collection[str]) -> dict[str, pa.Array]:
+    """The named attributes' columns as they were found, each one chunk. Fields of a null struct are null."""
+    columns = {}
     for attribute in stream.attributes:
-        if attribute.name not in names:
-            raise InputError(
-                f"there is no column '{attribute.name}', which stream {stream.name} declares",
-                place=place,
-                remedy=did_you_mean(attribute.name, names),
-            )
-        if names.count(attribute.name) > 1:
-            raise InputError(
-                f"column '{attribute.name}' occurs {names.count(attribute.name)} times",
-                place=place,
-                remedy="Give each column a name of its own.",
-            )
+        if attribute.name in names:
+            name, *fields = attribute.source
+            column = single_chunk(table.column(name))
+            columns[attribute.name] = pc.struct_field(column, fields) if fields else column
+    return columns
 
 
 def checked_columns(stream: Stream, conversions: Mapping[str, Conversion]) -> set[str]:
@@ -120,15 +148,15 @@ def checked_columns(stream: Stream, conversions: Mapping[str, Conversion]) -> se
 
 
 def convert_columns(
-    table: pa.Table, stream: Stream, conversions: Mapping[str, Conversion], names: Collection[str]
+    columns: Mapping[str, pa.Array], stream: Stream, conversions: Mapping[str, Conversion]
 ) -> tuple[dict[str, pa.Array], dict[int, str]]:
-    """The named columns in their declared types, and for each row that does not fit, why."""
+    """Attributes' columns in their declared types, and for each row that does not fit, why."""
     converted: dict[str, pa.Array] = {}
     reasons: dict[int, str] = {}
     for attribute in stream.attributes:
-        if attribute.name not in names:
+        if attribute.name not in columns:
             continue
-        column = single_chunk(table.column(attribute.name))
+        column = columns[attribute.name]
         converted[attribute.name], misfits = convert(column, conversions[attribute.name])
         for row in misfits:
             reason = f"{attribute.name}: {_show(column[row])} is no {attribute.type}"
@@ -223,7 +251,7 @@ def _show(value: pa.Scalar) -> str:
     try:
         return show_value(value.as_py())
     except (ValueError, OverflowError):  # times beyond Python's calendar
-        return show_value(value.cast(pa.int64()).as_py())
+        return show_value(value.cast(pa.int32() if pa.types.is_date32(value.type) else pa.int64()).as_py())
 
 
 def _remedy(name: str, found: pa.DataType, declared: Type) -> str:

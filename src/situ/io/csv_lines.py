@@ -12,7 +12,7 @@ import pyarrow.csv
 
 from situ.core.errors import InputError
 from situ.graph.query import Stream
-from situ.io.conform import require_columns
+from situ.io.conform import require_column
 from situ.io.lines import Block, Malformed, Record, open_text, why_not_utf8
 
 #: A header, or a value over several lines, is not longer than this: beyond it, a quote was forgotten.
@@ -34,7 +34,8 @@ class CsvFormat:
 
     def __init__(self, preamble: bytes, names: Sequence[str], stream: Stream) -> None:
         self.preamble = preamble
-        declared = [attribute.name for attribute in stream.attributes]
+        self._columns = {attribute.name: attribute.column for attribute in stream.attributes}
+        declared = list(dict.fromkeys(self._columns.values()))
         # Columns that nobody asked for may have any name, also the same one twice.
         self._names = [name if name in declared else f"#{i}" for i, name in enumerate(names)]
         self._convert = pyarrow.csv.ConvertOptions(
@@ -51,7 +52,7 @@ class CsvFormat:
         with open_text(path) as file:
             start = file.read(HEADER_BYTES)
         if not start.strip():
-            return cls(start, [a.name for a in stream.attributes], stream)
+            return cls(start, list(dict.fromkeys(a.column for a in stream.attributes)), stream)
         preamble = _first_line(start)
         try:
             names = next(csv.reader([preamble.decode("utf-8-sig").strip()]))
@@ -62,7 +63,8 @@ class CsvFormat:
                 remedy="Write the file as UTF-8, with the names of the columns, separated by commas, first.",
             ) from error
         names = [name.strip() for name in names]
-        require_columns(stream, names, str(path))
+        for attribute in stream.attributes:
+            require_column(attribute.column, stream, names, str(path))
         return cls(preamble, names, stream)
 
     def is_plain(self, data: bytes) -> bool:
@@ -80,7 +82,9 @@ class CsvFormat:
             )
         except pa.ArrowInvalid:  # a wrong number of fields, bad UTF-8
             return None
-        return table if table.num_rows == records else None
+        if table.num_rows != records:
+            return None
+        return pa.table([table.column(column) for column in self._columns.values()], names=list(self._columns))
 
     def records(self, block: Block) -> tuple[list[Record], list[Malformed]]:
         lines = block.data.split(b"\n")

@@ -44,7 +44,25 @@ def open_source(path: str | Path, stream: Stream) -> Source:
     ...     [chunk.read(["n"]).times.tolist() for chunk in open_source(directory, stream).chunks()]
     [[1000000, 2000000]]
     """
-    root = Path(path)
+    files, format_ = files_of_one_format(Path(path))
+    match format_:
+        case "parquet":
+            return ParquetSource(files, stream)
+        case "csv":
+            return LineSource([(file, CsvFormat.of_file(file, stream)) for file in files], stream)
+        case "json":
+            return LineSource(list(zip(files, JsonFormat.of_files(files, stream), strict=True)), stream)
+
+
+def open_checked_file(path: Path, stream: Stream) -> Source:
+    """One of the files of a source that was opened before, in another process: what it lacks is known there."""
+    if format_of(path) == "json":
+        return LineSource([(path, JsonFormat.of_checked_file(path, stream))], stream)
+    return open_source(path, stream)
+
+
+def files_of_one_format(root: Path) -> tuple[list[Path], Format]:
+    """As `files_below`; InputError if they are of several formats, or of none that situ reads."""
     files = files_below(root)
     formats = {format_of(file) for file in files}
     if len(formats) > 1:
@@ -53,13 +71,7 @@ def open_source(path: str | Path, stream: Stream) -> Source:
             place=str(root),
             remedy="Give each format a directory of its own.",
         )
-    match formats.pop():
-        case "parquet":
-            return ParquetSource(files, stream)
-        case "csv":
-            return LineSource([(file, CsvFormat.of_file(file, stream)) for file in files], stream)
-        case "json":
-            return LineSource(list(zip(files, JsonFormat.of_files(files, stream), strict=True)), stream)
+    return files, formats.pop()
 
 
 def files_below(root: Path) -> list[Path]:

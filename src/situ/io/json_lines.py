@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import decimal
 import json
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -12,8 +14,8 @@ import pyarrow.json
 
 from situ.core.errors import InputError
 from situ.core.types import Decimal, Row, Simple, Type, to_arrow
-from situ.graph.query import Stream
-from situ.io.conform import require_columns, show_value
+from situ.graph.query import AttributeDeclaration, Stream
+from situ.io.conform import attribute_columns, require_column, show_value
 from situ.io.lines import BLOCK_BYTES, Block, Malformed, Record, open_text, why_not_utf8
 
 _BOM = b"\xef\xbb\xbf"
@@ -25,15 +27,18 @@ class JsonFormat:
 
     def __init__(self, preamble: bytes, stream: Stream) -> None:
         self.preamble = preamble
-        self._attributes = stream.attributes
+        self._stream = stream
+        self._names = [attribute.name for attribute in stream.attributes]
         self._options = pyarrow.json.ParseOptions(
-            explicit_schema=pa.schema([(a.name, _json_type(a.type)) for a in stream.attributes]),
+            explicit_schema=pa.schema(list(_json_struct(stream.attributes))),
             unexpected_field_behavior="ignore",
         )
 
     @classmethod
     def of_files(cls, paths: list[Path], stream: Stream) -> list[JsonFormat]:
         """One per file. InputError if a file is no JSON lines, or an attribute is not to be seen at the beginning."""
+        for path in paths[:1]:
+            _check_sources(stream, path)
         formats, unseen = [], True
         for path in paths:
             with open_text(path) as file:
@@ -50,6 +55,12 @@ class JsonFormat:
                 unseen = False
             formats.append(cls(preamble, stream))
         return formats
+
+    @classmethod
+    def of_checked_file(cls, path: Path, stream: Stream) -> JsonFormat:
+        """For a file that `of_files` has seen."""
+        with open_text(path) as file:
+            return cls(_BOM if file.read(len(_BOM)) == _BOM else b"", stream)
 
     def is_plain(self, data: bytes) -> bool:
         # Arrow crashes on a line that is only `null`, and does not check the encoding.
@@ -68,7 +79,9 @@ class JsonFormat:
             )
         except pa.ArrowInvalid:
             return None
-        return table if table.num_rows == records else None
+        if table.num_rows != records:
+            return None
+        return pa.table(attribute_columns(table, self._stream, self._names))
 
     def records(self, block: Block) -> tuple[list[Record], list[Malformed]]:
         good: list[Record] = []
@@ -102,12 +115,49 @@ class JsonFormat:
             return None  # nested too deep, or a number with too many digits for Python: Arrow decides
         if not isinstance(row, dict):
             return "the line is no JSON object"
-        misfits = [
-            f"{a.name}: {show_value(row[a.name])} is no {a.type}"
-            for a in self._attributes
-            if row.get(a.name) is not None and not _is_kind(row[a.name], a.type)
+        misfits = [_misfit(row, attribute) for attribute in self._stream.attributes]
+        return "; ".join(dict.fromkeys(filter(None, misfits))) or None
+
+
+def _misfit(row: Any, attribute: AttributeDeclaration) -> str | None:
+    """Why the attribute's value is not of its type; None if it is, or is not there."""
+    value = row
+    for depth, name in enumerate(attribute.source):
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            return f"{'.'.join(attribute.source[:depth])}: {show_value(value)} is no object"
+        value = value.get(name)
+    fits = value is None or _is_kind(value, attribute.type)
+    return None if fits else f"{attribute.name}: {show_value(value)} is no {attribute.type}"
+
+
+def _check_sources(stream: Stream, path: Path) -> None:
+    """InputError where two attributes ask for different things under one key."""
+    kinds: dict[tuple[str, ...], str] = {}
+    for attribute in stream.attributes:
+        *outer, _ = accumulate((name,) for name in attribute.source)
+        asked = dict.fromkeys(outer, "object") | {attribute.source: str(_json_type(attribute.type))}
+        for source, kind in asked.items():
+            if kinds.setdefault(source, kind) != kind:
+                raise InputError(
+                    f"'{'.'.join(source)}' cannot be read as {kind} and as {kinds[source]}",
+                    place=str(path),
+                    remedy=f"Change the attributes of stream {stream.name} that come from it.",
+                )
+
+
+def _json_struct(attributes: Iterable[AttributeDeclaration], depth: int = 0) -> pa.StructType:
+    """The keys that attributes come from, of the objects `depth` levels below the line's."""
+    fields: dict[str, list[AttributeDeclaration]] = {}
+    for attribute in attributes:
+        fields.setdefault(attribute.source[depth], []).append(attribute)
+    return pa.struct(
+        [
+            (name, _json_type(inner[0].type) if len(inner[0].source) == depth + 1 else _json_struct(inner, depth + 1))
+            for name, inner in fields.items()
         ]
-        return "; ".join(misfits) or None
+    )
 
 
 def _json_type(declared: Type) -> pa.DataType:
@@ -143,14 +193,27 @@ def _is_kind(value: Any, declared: Type) -> bool:
 
 def _require_attributes(start: bytes, stream: Stream, path: Path) -> None:
     """A key may be absent from a line, but one that no line of the first block has is most likely misspelt."""
-    if all(f'"{attribute.name}"'.encode() in start for attribute in stream.attributes):
-        return
-    keys: dict[str, None] = {}
+    unseen = [a for a in stream.attributes if a.path or f'"{a.name}"'.encode() not in start]
+    keys: dict[tuple[str, ...], None] = {}
     for line in start.split(b"\n"):
+        unseen = [attribute for attribute in unseen if attribute.source not in keys]
+        if not unseen:
+            return
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        keys |= dict.fromkeys(row if isinstance(row, dict) else ())
-    if keys:  # without any, each line is rejected for a reason of its own
-        require_columns(stream, list(keys), str(path))
+        keys |= dict.fromkeys(_keys(row, max(len(attribute.source) for attribute in unseen)))
+    for attribute in unseen:
+        for asked in accumulate((name,) for name in attribute.source):
+            beside = {".".join(key) for key in keys if key[:-1] == asked[:-1]}
+            if beside:  # without any, each line is null here, or rejected for a reason of its own
+                require_column(".".join(asked), stream, beside, str(path))
+
+
+def _keys(value: Any, depth: int, outer: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The keys of an object and of the objects in it, down to some depth."""
+    if depth and isinstance(value, dict):
+        for name, inner in value.items():
+            yield (*outer, name)
+            yield from _keys(inner, depth - 1, (*outer, name))

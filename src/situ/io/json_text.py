@@ -91,6 +91,8 @@ def _encode(column: pa.Array) -> pa.StringArray:
         return duration_micros(column).cast(pa.string())
     if pa.types.is_timestamp(kind):
         return _quote(iso_timestamps(column))
+    if pa.types.is_date(kind):  # by Arrow, because Python's calendar ends with the year 9999
+        return _quote(column.cast(pa.string()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _quote_escaped(column)
     return pa.array([None if v is None else json.dumps(_plain(v)) for v in column.to_pylist()], pa.string())

@@ -16,6 +16,7 @@ from situ.core.types import BINARY, Type
 from situ.graph.query import Stream
 from situ.io.conform import Conformed, asked_columns, convert_columns, judge, rejected_table
 from situ.io.conversions import Conversion, native_conversion, text_conversion
+from situ.io.json_text import single_chunk
 
 #: Some hundred thousand lines: enough to keep Arrow's threads busy, and to let the next block wait in memory.
 BLOCK_BYTES = 16 << 20
@@ -70,7 +71,7 @@ class LineFormat(Protocol):
         ...
 
     def parse(self, data: bytes, records: int) -> pa.Table | None:
-        """The declared columns, typed or as text; None unless `data` holds that many well-formed records."""
+        """A column for each attribute, typed or as text; None unless `data` holds that many well-formed records."""
         ...
 
     def records(self, block: Block) -> tuple[list[Record], list[Malformed]]:
@@ -140,7 +141,8 @@ def conform_block(block: Block, line_format: LineFormat, stream: Stream) -> Conf
         malformed += unreadable
         table = pa.concat_tables(tables) if tables else _no_rows(stream)
     conversions = {a.name: _conversion(table.schema.field(a.name).type, a.type) for a in stream.attributes}
-    converted, misfits = convert_columns(table, stream, conversions, table.column_names)
+    columns = {name: single_chunk(table.column(name)) for name in table.column_names}
+    converted, misfits = convert_columns(columns, stream, conversions)
     verdict = judge(converted, misfits, stream)
     if verdict.reasons:
         # Where the block was parsed at once, each line is a record.

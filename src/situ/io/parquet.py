@@ -17,11 +17,13 @@ from situ.io.conform import (
     Conformed,
     Verdict,
     asked_columns,
+    attribute_columns,
     checked_columns,
     conversions_to,
     convert_columns,
     judge,
     rejected_rows,
+    type_found,
 )
 from situ.io.conversions import Conversion
 
@@ -48,22 +50,25 @@ class ParquetFile:
         return cls(path, metadata, schema, conversions_to(stream, schema, str(path)))
 
     def read(self, row_groups: Sequence[int], columns: Collection[str] | None) -> pa.Table:
-        """The columns (None: all) of some row groups."""
+        """The columns (None: all) of some row groups; of `position.x`, only this field is read."""
         names = None if columns is None else sorted(columns)
         with _errors_as_input_errors(self.path), _open(self.path, self.metadata) as file:
             return file.read_row_groups(row_groups, columns=names, use_threads=True)
 
     def time_range(self, row_group: int, stream: Stream) -> tuple[int, int] | None:
         """From the statistics, where they are of every row and mean what the conversion makes of the values."""
-        group, found = self.metadata.row_group(row_group), self.schema.field(stream.time).type
+        time = next(attribute for attribute in stream.attributes if attribute.name == stream.time)
+        group, found = self.metadata.row_group(row_group), type_found(time, stream, self.schema, str(self.path))
         if not (pa.types.is_timestamp(found) or pa.types.is_signed_integer(found)):
             return None
-        names = [group.column(i).path_in_schema for i in range(group.num_columns)]
-        statistics = group.column(names.index(stream.time)).statistics
+        columns = [group.column(i) for i in range(group.num_columns)]
+        statistics, *others = [c.statistics for c in columns if c.path_in_schema == time.column]
+        if others:  # a name with a dot looks like a nested field
+            return None
         if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
             return None
-        ends = pa.table({stream.time: pa.array([statistics.min_raw, statistics.max_raw], found)})
-        verdict = judge(*convert_columns(ends, stream, self.conversions, [stream.time]), stream)
+        ends = {stream.time: pa.array([statistics.min_raw, statistics.max_raw], found)}
+        verdict = judge(*convert_columns(ends, stream, self.conversions), stream)
         return None if verdict.reasons else (int(verdict.times[0]), int(verdict.times[1]))
 
 
@@ -89,7 +94,8 @@ class RowGroups:
         asked = asked_columns(self._stream, columns)
         file, stream = self._file, self._stream
         names = {*asked} if self._decided else {*asked, *checked_columns(stream, file.conversions)}
-        converted, misfits = convert_columns(file.read(self.groups, names), stream, file.conversions, names)
+        table = file.read(self.groups, {a.column for a in stream.attributes if a.name in names})
+        converted, misfits = convert_columns(attribute_columns(table, stream, names), stream, file.conversions)
         if self._decided is None:
             verdict = judge(converted, misfits, stream)
             rejected = rejected_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, as_timestamps
 from situ.kernel.columns import Rows, evaluate
 from situ.kernel.operator import (
+    Conditions,
     Context,
     Produced,
     complex_events,
@@ -33,6 +34,7 @@ from situ.kernel.windows import (
     restore_into,
     snapshot_of,
     stored_columns,
+    tests_of_windows,
 )
 
 
@@ -127,8 +129,15 @@ class AggregationOperator:
             lines += content.describe()
         return "\n".join(lines)
 
-    def columns_read(self) -> dict[str, frozenset[str]]:
-        return columns_read(self.context, self.cases)
+    def tests(self) -> dict[str, tuple[Conditions, ...]]:
+        return tests_of_windows(self.contents)
+
+    @property
+    def counts_positions(self) -> bool:
+        return self.kind.window.unit == "events"
+
+    def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
+        return columns_read(self.context, self.contents, judged)
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         records = [
@@ -183,11 +192,12 @@ class AggregationOperator:
                 columns[item.name] = evaluate(item.expression, rows, **self.context.calls).take(indices)
             columns |= {k: v.take(indices) for k, v in self._carried(members, store, rows, case).items()}
         keys = (
-            {name: rows.group(name).take(indices) for name in self.context.operator.rule.group_by}
+            {name: rows.group(name).take(indices) for name in self.context.group_by}
             if len(chosen)
             else {}
         )
-        group_keys = [index.known[g] for g in members.group[chosen].tolist()]
+        known = index.known
+        group_keys = [known[g] for g in members.group[chosen].tolist()]
         content.retain(store, index, before)
         return _Records(members.window[chosen], members.time[chosen], group_keys, columns, keys)
 

@@ -43,8 +43,17 @@ from situ.kernel.column_values import (
     with_room,
 )
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|[+-]?inf(inity)?", re.IGNORECASE)
+#: What Java takes for white space around numbers, and Spark around integers and booleans.
+_SPACE = "".join(map(chr, range(0x21)))
+_SPACE_OR_CONTROL = _SPACE + "\x7f"
+
+#: The texts that Spark reads: an integer of any length, a decimal with any digits that Java knows, a double of Java's.
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?(\d*)|\.(\d+))([eE]([+-]?\d+))?")
+_DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_HEX_DOUBLE = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+_NOT_FINITE = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
+_SIGNED_NAN = re.compile(r"[+-]?NaN")
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 
@@ -116,7 +125,7 @@ def _to_decimal(column: Column, type_: Decimal) -> Column:
 def _read(column: Column, type_: Type) -> Column:
     match type_:
         case Decimal():
-            return _by_distinct_value(column, lambda text: _read_decimal(text.strip(), type_), type_)
+            return _by_distinct_value(column, lambda text: _read_decimal(text.strip(_SPACE), type_), type_)
         case _ if type_ == INT:
             return _by_distinct_value(column, _read_int, type_)
         case _ if type_ == DOUBLE:
@@ -132,20 +141,33 @@ def _read(column: Column, type_: Type) -> Column:
 
 
 def _read_int(text: str) -> int | None:
-    text = text.strip()
-    value = int(text) if len(text) < 400 and _INTEGER.fullmatch(text) else None
+    digits = _INTEGER.fullmatch(text.strip(_SPACE_OR_CONTROL))
+    value = int(digits[1] + digits[2]) if digits else None
     return value if value is not None and -(2**63) <= value < 2**63 else None
 
 
 def _read_double(text: str) -> float | None:
-    return float(text) if _NUMBER.fullmatch(text.strip()) else None
+    """As Java reads it: `1.5`, `1e3`, `1.5d`, `0x1.8p3`, and `NaN` and `inf` in any case."""
+    text = text.strip(_SPACE)
+    if _NOT_FINITE.fullmatch(text) or _SIGNED_NAN.fullmatch(text):
+        return float(text)
+    number = text[:-1] if text[-1:] in ("d", "D", "f", "F") else text
+    if _DOUBLE.fullmatch(number):
+        return float(number)
+    if _HEX_DOUBLE.fullmatch(number):
+        try:
+            return float.fromhex(number)
+        except OverflowError:
+            return math.copysign(math.inf, -1 if number[0] == "-" else 1)
+    return None
 
 
 def _read_decimal(text: str, type_: Decimal) -> decimal.Decimal | None:
-    if not _NUMBER.fullmatch(text):
+    parts = _DECIMAL.fullmatch(text)
+    if parts is None or not _fits_in_java(parts):
         return None
     value = decimal.Decimal(text)
-    if not value.is_finite() or (value and value.adjusted() >= type_.precision - type_.scale):
+    if value and value.adjusted() >= type_.precision - type_.scale:
         return None  # before 1e999999 becomes an integer of a million digits
     if not value or value.adjusted() < -type_.scale - 1:
         return decimal.Decimal(0)
@@ -153,8 +175,19 @@ def _read_decimal(text: str, type_: Decimal) -> decimal.Decimal | None:
     return decimal.Decimal(rounded).scaleb(-type_.scale, EXACT) if abs(rounded) < 10**type_.precision else None
 
 
+def _fits_in_java(parts: re.Match[str]) -> bool:
+    """Java reads the digits of all scripts in the first plane, and keeps the exponent and the scale in 32 bits."""
+    exponent = parts[5] or "0"
+    if not parts[0].isascii() and any(ord(character) > 0xFFFF for character in parts[0]):
+        return False
+    if len(exponent.lstrip("+-0")) > 1000:
+        return False  # before Python refuses to read it
+    scale = len(parts[2] or parts[3] or "") - int(exponent)
+    return -(2**31) <= int(exponent) < 2**31 and -(2**31) <= scale < 2**31
+
+
 def _read_boolean(text: str) -> bool | None:
-    word = text.strip().lower()
+    word = text.strip(_SPACE_OR_CONTROL).lower()
     return True if word in _TRUE else False if word in _FALSE else None
 
 

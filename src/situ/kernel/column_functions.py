@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from situ.core.functions import Functions
 from situ.core.types import BOOLEAN, DOUBLE, INT, NULL, STRING, Decimal, Type, to_arrow
+from situ.graph.decimals import whole_decimal
 from situ.graph.typing import common_type
 from situ.kernel.column_arithmetic import absolute, doubles, fitting, floored
 from situ.kernel.column_casts import by_distinct_value, cast, whole_numbers
@@ -126,10 +127,10 @@ def _rounded(function: str, column: Column) -> Column:
     """`floor` and `ceil` give whole numbers: of doubles integers (null where they do not fit), of decimals decimals."""
     down = function == "floor"
     match column.type:
-        case Decimal(precision, scale):
+        case Decimal() as type_:
             values = with_room(column.values, magnitude(column.values))
-            whole = floored(values, scale) if down else -floored(-values, scale)
-            return fitting(Decimal(min(38, precision - scale + 1), 0), whole, column.valid)
+            whole = floored(values, type_.scale) if down else -floored(-values, type_.scale)
+            return fitting(whole_decimal(type_), whole, column.valid)
         case _ if column.type == DOUBLE:
             return whole_numbers(np.floor(column.values) if down else np.ceil(column.values), column)
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, as_timestamps
 from situ.kernel.columns import Rows, evaluate, evaluate_condition
 from situ.kernel.operator import (
+    Conditions,
     Context,
     Produced,
     complex_events,
@@ -33,6 +34,7 @@ from situ.kernel.windows import (
     restore_into,
     snapshot_of,
     stored_columns,
+    tests_of_windows,
 )
 from situ.lang.unparse import unparse_expression
 
@@ -56,9 +58,15 @@ class JoinOperator:
                    if not aliases_of(c) <= {step.alias}]  # fmt: skip
         return "\n".join([head, *self.content.describe(), *(f"  joined where {text}" for text in joining)])
 
-    def columns_read(self) -> dict[str, frozenset[str]]:
-        read = columns_read(self.context, (self.case,))
-        return {name: columns | frozenset(self.kind.on) for name, columns in read.items()}
+    def tests(self) -> dict[str, tuple[Conditions, ...]]:
+        return tests_of_windows([self.content])
+
+    @property
+    def counts_positions(self) -> bool:
+        return self.kind.window.unit == "events"
+
+    def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
+        return columns_read(self.context, [self.content], judged)
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         store, index = self.content.add(inputs)

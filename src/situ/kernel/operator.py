@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.functions import Functions
-from situ.core.types import to_arrow
+from situ.core.types import INT, TIMESTAMP, to_arrow
 from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent, children
 from situ.graph.operators import Operator, OperatorGraph, Schema
+from situ.graph.query import Stream
 from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, Calls
 
@@ -29,9 +31,20 @@ class InputType:
     located: bool
 
 
+#: Conditions on a single event (alias `this`) that must hold together; none: every event is accepted.
+Conditions: TypeAlias = tuple[Expression, ...]
+
+#: The group key that a slice of time is: its first microsecond.
+SLICE = "_slice"
+
+
 @dataclass(frozen=True)
 class Context:
-    """An operator with all it needs to know of the graph around it."""
+    """An operator with all it needs to know of the graph around it.
+
+    `slice_us`: the operator is one of several that each read a slice of time of this length and what follows it. They
+    are groups of the key SLICE, and what begins outside of its slice is another one's.
+    """
 
     operator: Operator
     inputs: Mapping[str, InputType]
@@ -39,10 +52,25 @@ class Context:
     calls: Calls
     provenance: bool = False
     chosen: Mapping[tuple[object, ...], Collection[int]] | None = None  # process these selections only, by group key
+    slice_us: int | None = None
 
     @property
     def located(self) -> bool:
         return any(input_.located for input_ in self.inputs.values())
+
+    @property
+    def group_by(self) -> tuple[str, ...]:
+        return self.operator.rule.group_by + (() if self.slice_us is None else (SLICE,))
+
+    def key_type(self, name: str) -> pa.DataType:
+        """The Arrow type of a group key, which all inputs have."""
+        some_input = next(iter(self.inputs))
+        return to_arrow(INT if name == SLICE else self.schemas[some_input].type_of(name))
+
+    def begins_in_slice(self, begins: I64, slices: pa.Array) -> npt.NDArray[np.bool_]:
+        """Whether what begins at a time belongs to the slice in which it was found."""
+        assert self.slice_us is not None
+        return begins - begins % self.slice_us == slices.to_numpy(zero_copy_only=False)
 
     @property
     def carried(self) -> tuple[str, ...]:
@@ -60,7 +88,7 @@ def contexts_of(
     """The context of every operator, in the graph's order. They count failed calls together."""
     calls: Calls = {"functions": functions, "errors": Counter()}
     order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
-    ties = {s.name: (s.order,) if s.order else tuple(a.name for a in s.attributes) for s in graph.streams}
+    ties = {s.name: _tie_attributes(s) for s in graph.streams}
     ties |= {o.name: o.schema.names for o in graph.operators}
     located = {s.name: s.location is not None for s in graph.streams}
     contexts = {}
@@ -75,6 +103,14 @@ def contexts_of(
             operator, inputs, graph.schemas, calls, provenance, (selections or {}).get(operator.name)
         )
     return contexts
+
+
+def _tie_attributes(stream: Stream) -> tuple[str, ...]:
+    """The attributes that order events of equal time: without the time itself, unless it is finer than times are."""
+    (type_,) = (a.type for a in stream.attributes if a.name == stream.time)
+    is_same = type_ is TIMESTAMP or (type_ is INT and stream.time_unit != "ns")
+    names = (stream.order,) if stream.order else tuple(a.name for a in stream.attributes)
+    return tuple(name for name in names if name != stream.time or not is_same)
 
 
 def attributes_read(
@@ -119,8 +155,16 @@ class Produced:
 class RunningOperator(Protocol):
     """An operator with its state."""
 
-    def columns_read(self) -> Mapping[str, frozenset[str]]:
-        """The columns of each input type that are always read (others only where events tie in time)."""
+    def tests(self) -> Mapping[str, tuple[Conditions, ...]]:
+        """For each input type, what it asks of single events: it reads those that fulfil one of these."""
+
+    @property
+    def counts_positions(self) -> bool:
+        """Whether it reads all events of its input types, because their positions count."""
+
+    def columns_read(self, judged: Collection[Conditions] = ()) -> Mapping[str, frozenset[str]]:
+        """The columns of each input type that are always read (others only where events tie in time), if some of its
+        tests have been judged already."""
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         """Read events, all of them before `before` and none before the last call's; time has passed up to it."""

@@ -41,6 +41,15 @@ def _is_sorted(values: I64) -> int:
 
 
 @jit
+def _is_sorted_by_group(order: I64, group: I64, time: I64) -> bool:
+    """Whether each group is in order of time, where `order` has the groups one after another."""
+    for at in range(1, len(order)):
+        if group[order[at]] == group[order[at - 1]] and time[order[at]] < time[order[at - 1]]:
+            return False
+    return True
+
+
+@jit
 def _tied(order: I64, group: I64, time: I64, segment: I64) -> int:
     """Numbers runs of equal (group, time) in `order`; -1 for events alone. Returns how many events are in runs."""
     tied, runs = 0, 0
@@ -105,9 +114,8 @@ def total_order(group: I64, groups: int, time: I64, rank: np.ndarray, tie_keys: 
     sorted_ = _is_sorted(time)
     if sorted_ == 2:
         return np.arange(len(time))
-    if sorted_ == 1:
-        order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
-    else:
+    order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
+    if sorted_ == 0 and not _is_sorted_by_group(order, group, time):
         order = np.lexsort((time, group))
     segment = np.empty(len(order), np.int64)
     if _tied(order, group, time, segment) == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,8 @@ from situ.kernel.columns import Rows, evaluate
 from situ.kernel.conditions import Term
 from situ.kernel.matcher import Host, Matcher, Matches, concat_matches
 from situ.kernel.operator import (
+    SLICE,
+    Conditions,
     Context,
     Produced,
     attributes_read,
@@ -74,7 +76,7 @@ class CaseRun:
         self.log = SelectionLog.empty(case.within, carried) if context.provenance else None
 
     def _logged(self) -> list[str]:
-        return [ORIGINS, *(f"group.{key}" for key in self.context.operator.rule.group_by)]
+        return [ORIGINS, *(f"group.{key}" for key in self.context.group_by)]
 
     # --- what is read
 
@@ -91,13 +93,17 @@ class CaseRun:
         )
         return {name: tuple(sorted(read[name])) for name in self.types}
 
-    def columns_read(self) -> dict[str, frozenset[str]]:
+    def tests(self) -> dict[str, tuple[Conditions, ...]]:
         tests = self.program.conditions.tests
+        return {name: tuple(test.conditions for test in tests if test.event_type == name) for name in self.types}
+
+    def columns_read(self, judged: Collection[Conditions]) -> dict[str, frozenset[str]]:
+        tests = [test for test in self.program.conditions.tests if test.conditions not in judged]
         tested = attributes_read(
             [(condition, {THIS: test.event_type}) for test in tests for condition in test.conditions],
             self.context.schemas,
         )
-        always = frozenset(self.context.operator.rule.group_by) | frozenset(self.context.carried)
+        always = frozenset(self.context.group_by) | frozenset(self.context.carried)
         return {name: always | tested[name] | frozenset(columns) for name, columns in self.stored.items()}
 
     # --- a step
@@ -113,7 +119,7 @@ class CaseRun:
         kept = len(store) - len(new.store)
         found = [self.matcher.run(new.order, kept, events, host)] if len(new.order) else []
         found.append(self.matcher.pass_time(before))
-        matches = self._settle(concat_matches(found), before, store)
+        matches = self._own(self._settle(concat_matches(found), before, store), store)
         selections = self._selections(new.order + kept, events, store, before) if self.log is not None else None
         self._retain(store)
         low = min(before, self.policies.low_watermark)
@@ -133,13 +139,21 @@ class CaseRun:
         indices = pa.array(order)
         columns = {name: store.columns[name].take(indices) for name in self._logged()}
         self.log.add(store.group[order], store.time[order], events.opened[order], columns)
-        return self.log.close(before, ORIGINS, {key: f"group.{key}" for key in self.context.operator.rule.group_by})
+        return self.log.close(before, ORIGINS, {key: f"group.{key}" for key in self.context.group_by})
 
     def _settle(self, found: Matches, before: int, store: Store) -> Matches:
         if not self.policies.needed:
             return found
         oldest = self.matcher.oldest_start()
         return self.policies.settle(found, before, store.time, store.position, store.consumed, oldest)
+
+    def _own(self, matches: Matches, store: Store) -> Matches:
+        """Those that begin in the slice of time that found them."""
+        if self.context.slice_us is None or len(matches) == 0:
+            return matches
+        first = matches.path_event[matches.offsets[:-1]]
+        slices = store.columns[f"group.{SLICE}"].take(pa.array(first))
+        return matches.take(np.flatnonzero(self.context.begins_in_slice(store.time[first], slices)))
 
     # --- candidates
 
@@ -182,7 +196,7 @@ class CaseRun:
         """The columns that are needed later, of all types one after another."""
         lengths = [len(batch) for _, batch in parts]
         total = sum(lengths)
-        group_by = self.context.operator.rule.group_by
+        group_by = self.context.group_by
         columns = gather(self.context, self.stored, parts)
         group = self.groups.numbers([columns[f"group.{key}"] for key in group_by], total)
         self.matcher.add_groups(len(self.groups))
@@ -312,9 +326,8 @@ class CaseRun:
 
     def snapshot(self) -> pa.Table:
         """The state, a row per group."""
-        group_by = self.context.operator.rule.group_by
-        some_input = self.context.schemas[self.types[0]]
-        types = [to_arrow(some_input.type_of(key)) for key in group_by]
+        group_by = self.context.group_by
+        types = [self.context.key_type(key) for key in group_by]
         sections = pattern_sections(
             self.matcher, self.policies, self.retained, self.groups.keys, types, self.context.provenance
         )
@@ -339,7 +352,7 @@ class CaseRun:
 
     def restore(self, table: pa.Table) -> None:
         """Take over the state of a program with the same digest."""
-        width = len(self.context.operator.rule.group_by)
+        width = len(self.context.group_by)
         keys = [table.column(f"key {i}").to_pylist() for i in range(width)]
         self.groups = GroupIndex.of(list(zip(*keys, strict=True)) if width else [()] * table.num_rows)
         self.retained = restore_pattern(table, self.matcher, self.policies, list(self.retained.columns))
@@ -445,10 +458,18 @@ class PatternOperator:
     def __str__(self) -> str:
         return "\n".join(str(case.program) for case in self.cases)
 
-    def columns_read(self) -> dict[str, frozenset[str]]:
+    def tests(self) -> dict[str, tuple[Conditions, ...]]:
+        of_cases = [case.tests() for case in self.cases]
+        return {n: tuple(c for tests in of_cases for c in tests.get(n, ())) for n in self.context.inputs}
+
+    @property
+    def counts_positions(self) -> bool:
+        return any(case.program.automaton.counts_positions for case in self.cases)
+
+    def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
         read: dict[str, frozenset[str]] = {name: frozenset() for name in self.context.inputs}
         for case in self.cases:
-            for name, columns in case.columns_read().items():
+            for name, columns in case.columns_read(judged).items():
                 read[name] |= columns
         return read
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from situ.core.types import to_arrow
 from situ.kernel.arrays import I64, U8
-from situ.kernel.batch import ORIGINS, Batch, as_timestamps, concat_arrays
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat_arrays
 from situ.kernel.columns import Rows
 from situ.kernel.matcher import Matches
 from situ.kernel.operator import ORIGIN_LIST, Context
@@ -49,9 +49,10 @@ def gather(
     context: Context, stored: Mapping[str, tuple[str, ...]], parts: list[tuple[str, Batch]]
 ) -> dict[str, pa.Array]:
     """The columns of a store, of all parts in turn: the attributes `stored` by type, group keys, carried columns."""
-    group_by = context.operator.rule.group_by
+    group_by = context.group_by
+    located = {name: context.inputs[name].located for name, _ in parts}
     for name, batch in parts:
-        batch.require([*stored[name], *group_by, *context.carried])
+        batch.require([*stored[name], *group_by, *(c for c in context.carried if located[name] or c not in EXTENT)])
     columns: dict[str, pa.Array] = {}
     for name, attributes in stored.items():
         for attribute in attributes:
@@ -62,7 +63,12 @@ def gather(
     for key in group_by:
         columns[f"group.{key}"] = concat_arrays([batch.column(key) for _, batch in parts])
     for carried in context.carried:
-        columns[carried] = concat_arrays([batch.column(carried) for _, batch in parts])
+        columns[carried] = concat_arrays(
+            [
+                batch.column(carried) if located[name] or carried not in EXTENT else pa.nulls(len(batch), pa.float64())
+                for name, batch in parts
+            ]
+        )
     return columns
 
 
@@ -73,8 +79,7 @@ def empty_store(context: Context, stored: Mapping[str, tuple[str, ...]]) -> Stor
         for name, attributes in stored.items()
         for attribute in attributes
     }
-    some_input = context.schemas[next(iter(context.inputs))]
-    columns |= {f"group.{k}": pa.array([], to_arrow(some_input.type_of(k))) for k in context.operator.rule.group_by}
+    columns |= {f"group.{k}": pa.array([], context.key_type(k)) for k in context.group_by}
     columns |= {name: pa.array([], ORIGIN_LIST if name == ORIGINS else pa.float64()) for name in context.carried}
     empty = np.zeros(0, np.int64)
     return Store(np.zeros(0, np.int8), empty, empty, empty, np.zeros(0, np.uint8), columns)

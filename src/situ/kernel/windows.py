@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from situ.core.time import format_duration
-from situ.core.types import to_arrow
 from situ.graph.expressions import (
     Expression,
     aliases_of,
@@ -22,6 +21,8 @@ from situ.graph.typing import THIS
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import Batch, one_chunk
 from situ.kernel.operator import (
+    SLICE,
+    Conditions,
     Context,
     attributes_read,
 )
@@ -112,7 +113,7 @@ class WindowContent:
         ranks = np.repeat(np.array([self.context.inputs[name].rank for name, _ in parts], np.int8), lengths)
         time = np.concatenate([batch.times for _, batch in parts])
         index = GroupIndex()
-        group = index.numbers([columns[f"group.{key}"] for key in self.context.operator.rule.group_by], len(time))
+        group = index.numbers([columns[f"group.{key}"] for key in self.context.group_by], len(time))
         order = order_parts(self.context, parts, ranks, group, len(index), time)
         position = np.zeros(len(time), np.int64)
         following = np.array([self.counts.get(key, 0) for key in index.known], np.int64)
@@ -124,7 +125,7 @@ class WindowContent:
 
     def _grouped(self, store: Store) -> tuple[Store, GroupIndex]:
         index = GroupIndex()
-        keys = [store.columns[f"group.{key}"] for key in self.context.operator.rule.group_by]
+        keys = [store.columns[f"group.{key}"] for key in self.context.group_by]
         store.group = index.numbers(keys, len(store))
         order = np.lexsort((np.arange(len(store)), store.group))
         return store.take(order), index
@@ -144,6 +145,10 @@ class WindowContent:
         if self.window.unit == "time":
             ends = number * every
             closed = (ends > self.closed_before) & ((ends <= before) | (before == NO_DEADLINE))
+            if self.context.slice_us is not None:
+                closed &= self.context.begins_in_slice(
+                    ends - over, store.columns[f"group.{SLICE}"].take(pa.array(event))
+                )
         else:
             group = store.group[event]
             closed = (number >= self._closed_windows(index)[group]) & (number < self._full_windows(index)[group])
@@ -193,7 +198,7 @@ class WindowContent:
         numbers = {"type_rank": self.retained.type_rank, "time": self.retained.time, "position": self.retained.position}
         events = pa.table({name: pa.array(values) for name, values in numbers.items()} | self.retained.columns)
         keys = list(self.counts)
-        key_types = [self._key_type(name) for name in self.context.operator.rule.group_by]
+        key_types = [self.context.key_type(name) for name in self.context.group_by]
         counted = {f"key {i}": pa.array([key[i] for key in keys], type_) for i, type_ in enumerate(key_types)}
         counted["count"] = pa.array([self.counts[key] for key in keys], pa.int64())
         counted["closed"] = pa.array([self.closed.get(key, 0) for key in keys], pa.int64())
@@ -207,15 +212,12 @@ class WindowContent:
         zeros = np.zeros(len(time), np.int64)
         self.retained = Store(rank, time, zeros, position, zeros.astype(np.uint8), columns)
         counts = tables["counts"]
-        width = len(self.context.operator.rule.group_by)
+        width = len(self.context.group_by)
         keys = list(zip(*(counts.column(f"key {i}").to_pylist() for i in range(width)), strict=True))
         keys = keys if width else [()] * counts.num_rows
         self.counts = dict(zip(keys, counts.column("count").to_pylist(), strict=True))
         self.closed = dict(zip(keys, counts.column("closed").to_pylist(), strict=True))
         self.closed_before = tables["until"].column("closed_before")[0].as_py()
-
-    def _key_type(self, name: str) -> pa.DataType:
-        return to_arrow(self.context.schemas[next(iter(self.context.inputs))].type_of(name))
 
 
 def describe_window(window: Window) -> str:
@@ -239,13 +241,29 @@ def stored_columns(context: Context, case: Case) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(read[name])) for name in context.inputs}
 
 
-def columns_read(context: Context, cases: Iterable[Case]) -> dict[str, frozenset[str]]:
-    always = frozenset(context.operator.rule.group_by) | frozenset(context.carried)
+def tests_of_windows(contents: Iterable[WindowContent]) -> dict[str, tuple[Conditions, ...]]:
+    """For each input type, what the steps ask of single events."""
+    tests: dict[str, tuple[Conditions, ...]] = {}
+    for content in contents:
+        for alias, conditions in content.conditions.items():
+            tests[content.types[alias]] = (*tests.get(content.types[alias], ()), conditions)
+    return tests
+
+
+def columns_read(
+    context: Context, contents: Iterable[WindowContent], judged: Collection[Conditions]
+) -> dict[str, frozenset[str]]:
+    always = frozenset(context.group_by) | frozenset(context.carried)
     read = dict.fromkeys(context.inputs, always)
-    for case in cases:
-        conditions = [c for step in steps_of(case.detect) for c in conjuncts(step.test.condition)]
-        of_case = _read(context, case, [*(item.expression for item in case.assign), *conditions])
-        read = {name: columns | of_case[name] for name, columns in read.items()}
+    for content in contents:
+        own = [
+            (condition, {THIS: content.types[alias]})
+            for alias, conditions in content.conditions.items()
+            if conditions not in judged
+            for condition in conditions
+        ]
+        tested = attributes_read(own, context.schemas)
+        read = {name: columns | tested[name] | frozenset(content.stored[name]) for name, columns in read.items()}
     return read
 
 
@@ -260,7 +278,7 @@ _TABLES = ("events", "counts", "until")
 def digests_of(operator: object, contents: list[WindowContent]) -> dict[str, str]:
     """The state of a window operator fits the operator as it prints itself, holding the same columns."""
     return {
-        f"case {n} {table}": digest(operator, content.context.operator.rule.group_by, sorted(content.retained.columns))
+        f"case {n} {table}": digest(operator, content.context.group_by, sorted(content.retained.columns))
         for n, content in enumerate(contents)
         for table in _TABLES
     }

@@ -147,6 +147,7 @@ __all__ = [
 Name: TypeAlias = str | Aliased  # an alias or an event type, by name or as the object
 Names: TypeAlias = Name | Iterable[Name]
 Span: TypeAlias = str | timedelta  # "3 s"
+Declared: TypeAlias = str | Type | tuple[str | Type, str | Iterable[str]]  # "double", ("double", "position.x")
 
 
 # ---- streams
@@ -154,7 +155,7 @@ Span: TypeAlias = str | timedelta  # "3 s"
 
 def stream(
     name: str,
-    attributes: Mapping[str, str | Type],
+    attributes: Mapping[str, Declared],
     *,
     time: str,
     unit: TimeUnit | None = None,
@@ -166,10 +167,13 @@ def stream(
 ) -> EventType:
     """`stream Vehicle(...) time ts at (x, y) key vehicle`.
 
+    An attribute is its type, or its type and where it comes from: `{"x": ("double", "position.x")}` reads the field x
+    of the column position. A name that has a dot itself stands in a sequence: `("double", ["a.b", "x"])`.
+
     >>> stream("Vehicle", {"speed": "double", "ts": "int"}, time="ts", unit="ms").speed.node
     Attribute(alias='Vehicle', name='speed')
     """
-    declarations = tuple(AttributeDeclaration(attribute, to_type(type_)) for attribute, type_ in attributes.items())
+    declarations = tuple(_declaration(attribute, declared) for attribute, declared in attributes.items())
     idle_after_us = None if idle_after is None else to_micros(idle_after)
     statement = Stream(name, declarations, time, unit, order, at, key, to_micros(watermark), idle_after_us)
     return EventType(Step(EventTest(name), name), tuple(attributes), statement)
@@ -335,6 +339,11 @@ def query(*statements: EventType | Subscription) -> Query:
 
 
 # ---- from Python's types to the query's
+
+
+def _declaration(name: str, declared: Declared) -> AttributeDeclaration:
+    type_, source = declared if isinstance(declared, tuple) else (declared, ())
+    return AttributeDeclaration(name, to_type(type_), tuple(source.split(".") if isinstance(source, str) else source))
 
 
 def _name(name: Name) -> str:

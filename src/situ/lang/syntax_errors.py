@@ -49,6 +49,7 @@ PHRASES = (
 WORDS = {
     "NAME": "a name",
     "QUOTED": "a name",
+    "DOUBLE_QUOTED": "a name",
     "STRING": "a 'text'",
     "INT": "a whole number",
     "FLOAT": "a number",

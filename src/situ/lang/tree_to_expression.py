@@ -62,6 +62,9 @@ class TreeToExpression(Transformer_NonRecursive[Token, Query]):
     def QUOTED(self, token: Token) -> Token:
         return Token.new_borrow_pos("QUOTED", token[1:-1].replace("``", "`"), token)
 
+    def DOUBLE_QUOTED(self, token: Token) -> Token:
+        return Token.new_borrow_pos("DOUBLE_QUOTED", token[1:-1].replace('""', '"'), token)
+
     def _whole(self, token: Token, *, at_least: int = -MAX_INT - 1, sign: int = 1) -> int:
         """The signed value of an INT token."""
         # 20 digits are too many already, and int() refuses very long ones in its own words.

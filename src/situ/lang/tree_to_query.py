@@ -104,8 +104,11 @@ class TreeToQuery(TreeToPattern):
         place = self._place(meta)
         return Stream(str(name), attributes, str(time), time_unit, **fields_of(clauses), place=place)
 
-    def declaration(self, meta: Meta, name: Token, type_: Type) -> AttributeDeclaration:
-        return AttributeDeclaration(str(name), type_)
+    def declaration(self, meta: Meta, name: Token, type_: Type, source: tuple[str, ...] | None) -> AttributeDeclaration:
+        return AttributeDeclaration(str(name), type_, source or ())
+
+    def source(self, meta: Meta, *parts: Token) -> tuple[str, ...]:
+        return tuple(map(str, parts))
 
     def order(self, meta: Meta, name: Token) -> Clause:
         return self._clause(meta, "order", str(name))

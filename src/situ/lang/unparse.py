@@ -11,6 +11,7 @@ from situ.graph.query import (
     Aggregation,
     Around,
     Assignment,
+    AttributeDeclaration,
     Case,
     Definition,
     Demand,
@@ -55,8 +56,13 @@ def unparse(query: Query) -> str:
 
 
 def _stream(stream: Stream) -> list[str]:
-    declarations = ", ".join(f"{unparse_name(attribute.name)} {attribute.type}" for attribute in stream.attributes)
+    declarations = ", ".join(map(_declaration, stream.attributes))
     return [f"stream {unparse_name(stream.name)}({declarations})", "  ".join(_stream_clauses(stream))]
+
+
+def _declaration(attribute: AttributeDeclaration) -> str:
+    source = f" from {'.'.join(map(unparse_name, attribute.path))}" if attribute.path else ""
+    return f"{unparse_name(attribute.name)} {attribute.type}{source}"
 
 
 def _stream_clauses(stream: Stream) -> Iterator[str]:

@@ -32,7 +32,7 @@ from situ.kernel.snapshot import digest_of, pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import has_unbounded_state, resolve
 from situ.lang.resolve import warnings as warnings_of
-from situ.runtime.embedded.compile import compile_operator
+from situ.runtime.compile import compile_operator
 from situ.runtime.embedded.inbox import Inbox, latest
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
 

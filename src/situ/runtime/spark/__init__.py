@@ -1,0 +1,1 @@
+"""The Spark engine: a query over DataFrames."""

@@ -1,0 +1,95 @@
+"""What comes out of Spark: one table of all complex events, tagged, and how to read one subscription from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from situ.core.functions import Function
+from situ.core.types import INT, NULL, STRING, TIMESTAMP_ARROW, Type, to_arrow
+from situ.graph.operators import Operator
+from situ.kernel.batch import EXTENT, Batch, as_timestamps
+from situ.kernel.operator import Context
+
+COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED = "complex event", "timed out", "failed call", "rejected"
+#: Kinds cross from Python as their number here.
+KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL)
+
+#: The columns of a failed call beside its name, and of a rejected row.
+CALLS = "_calls"
+REASONS = ("_reason", "_row", "_place")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The tagged table; `shown` are the operators whose complex events are in it.
+
+    Attributes of one name and type share a column; where the types differ, or the names do so in case only, which
+    Spark's do not, later ones are called `Subscription_attribute`.
+    """
+
+    operators: tuple[Operator, ...]
+    located: frozenset[str]
+    shown: tuple[str, ...]
+    functions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, contexts: Mapping[str, Context], show_definitions: bool, functions: tuple[Function, ...] = ()
+    ) -> Output:
+        """The complex events of subscriptions (or of all), and what times out."""
+        operators = [context.operator for context in contexts.values()]
+        shown = tuple(o.name for o in operators if show_definitions or o.subscription is not None)
+        named = tuple(o for o in operators if o.name in shown or o.rule.timed_out)
+        located = frozenset(o.name for o in named if contexts[o.name].located)
+        return cls(named, located, shown, tuple(function.name for function in functions))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a row can be called; names, too, cross as numbers."""
+        return (*(operator.name for operator in self.operators), *self.functions)
+
+    @cached_property
+    def columns(self) -> dict[tuple[str, str], tuple[str, Type]]:
+        """For every operator and attribute, the name and type of its column."""
+        taken: dict[str, tuple[str, Type]] = {}
+        columns = {}
+        for operator in self.operators:
+            for name, type_ in operator.schema.attributes:
+                stored = STRING if type_ is NULL else type_
+                column = name
+                if taken.setdefault(column.lower(), (column, stored)) != (column, stored):
+                    column = f"{operator.name}_{name}"
+                    taken[column.lower()] = (column, stored)
+                columns[operator.name, name] = (column, stored)
+        return columns
+
+    @cached_property
+    def fields(self) -> dict[str, pa.DataType]:
+        """The columns of the table, as they leave Python: without those of rejected rows, and with numbers for tags."""
+        fields = {"_kind": pa.int8(), "_name": pa.int32(), "_time": TIMESTAMP_ARROW}
+        fields |= dict.fromkeys(EXTENT if self.located else (), pa.float64())
+        fields |= {column: to_arrow(type_) for column, type_ in self.columns.values()}
+        return fields | {CALLS: to_arrow(INT)}
+
+    def rows(self, kind: str, name: str, batch: Batch) -> pa.RecordBatch:
+        """Complex events as rows of the table."""
+        values = {"_time": as_timestamps(batch.times)}
+        values |= {column: batch.columns[column] for column in EXTENT if column in batch.columns}
+        for (operator, attribute), (column, type_) in self.columns.items():
+            if operator == name:
+                values[column] = batch.columns[attribute].cast(to_arrow(type_))
+        return self._filled(kind, name, values, len(batch))
+
+    def failed_calls(self, function: str, calls: int) -> pa.RecordBatch:
+        return self._filled(FAILED_CALL, function, {CALLS: pa.array([calls], pa.int64())}, 1)
+
+    def _filled(self, kind: str, name: str, values: dict[str, pa.Array], length: int) -> pa.RecordBatch:
+        values["_kind"] = pa.array(np.full(length, KINDS.index(kind), np.int8))
+        values["_name"] = pa.array(np.full(length, self.names.index(name), np.int32))
+        columns = [values.get(column, pa.nulls(length, type_)) for column, type_ in self.fields.items()]
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(self.fields.items())))

@@ -1,0 +1,153 @@
+"""How the work of an operator may be divided among tasks without changing what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from situ.core.time import UNITS, format_duration
+from situ.graph.operators import Operator
+from situ.graph.patterns import Absence, And, Follow, Loop, Or, Pattern, Seq, Step, steps_of
+from situ.graph.query import Case, From, Rule, Skip
+
+#: A slice of time is this many times as long as what it has to read of the next one: a quarter is read twice.
+SLICE_PER_WINDOW = 4
+#: Shorter slices would hold too few events each.
+SHORTEST_SLICE_US = UNITS["min"]
+
+
+@dataclass(frozen=True, slots=True)
+class Anywhere:
+    """Every event is judged by itself."""
+
+    def __str__(self) -> str:
+        return "anywhere: every event is judged by itself"
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey:
+    """Events that agree in these attributes meet in one task."""
+
+    keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"by key: {', '.join(self.keys)}"
+
+
+@dataclass(frozen=True, slots=True)
+class BySlice:
+    """Slices of time, each with what follows it for as long as a match can last. A match belongs to the slice in which
+    it begins."""
+
+    length_us: int
+    overlap_us: int
+
+    def __str__(self) -> str:
+        return (
+            f"by slices of time: {format_duration(self.length_us)} each, "
+            f"with the {format_duration(self.overlap_us)} that follow"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OneTask:
+    """All events in one task, because slices of time would not give the same matches."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"in one task: {self.reason}"
+
+
+Partitioning: TypeAlias = Anywhere | ByKey | BySlice | OneTask
+
+
+def partitioning_of(operator: Operator) -> Partitioning:
+    """The finest division of an operator's work that is exact."""
+    rule = operator.rule
+    if _judges_single_events(rule):
+        return Anywhere()
+    if rule.group_by:
+        return ByKey(rule.group_by)
+    if rule.kind is not None:
+        window = rule.kind.window
+        if window.unit == "events":
+            return OneTask("it has no group key, and its windows count events")
+        return _slices(window.over)
+    if rule.after_match.skip is not Skip.NONE:
+        return OneTask("it has no group key, and skipping after a match reaches across slices of time")
+    spans = []
+    for case in rule.cases:
+        span = _span(case)
+        if isinstance(span, str):
+            return OneTask(f"it has no group key, and {span}")
+        spans.append(span)
+    return _slices(max(spans))
+
+
+def _slices(overlap_us: int) -> BySlice:
+    return BySlice(max(SLICE_PER_WINDOW * overlap_us, SHORTEST_SLICE_US), overlap_us)
+
+
+def _judges_single_events(rule: Rule) -> bool:
+    return (
+        rule.kind is None
+        and rule.after_match.skip is Skip.NONE
+        and not rule.timed_out
+        and all(not case.consuming and _is_one_event(case.detect) for case in rule.cases)
+    )
+
+
+def _is_one_event(pattern: Pattern) -> bool:
+    match pattern:
+        case Step(selector=selector):
+            return selector is None
+        case Or(parts):
+            return all(map(_is_one_event, parts))
+        case Loop() | Seq() | And():
+            return False
+        case _:
+            assert_never(pattern)
+
+
+def _span(case: Case) -> int | str:
+    """How long after its first event a match can depend on events; or why there is no such time."""
+    if case.consuming:
+        return "consumption reaches across slices of time"
+    if any(step.selector is not None for step in _steps_that_may_begin(case.detect)):
+        return "a selector of a first step compares matches across slices of time"
+    if case.within is None:
+        return "it has no window"
+    if case.within.anchor is From.PREVIOUS:
+        events = _most_events(case.detect)
+        return "its loop has no longest duration" if events is None else events * case.within.micros
+    return case.within.micros
+
+
+def _steps_that_may_begin(pattern: Pattern) -> list[Step]:
+    """Steps that can take the first event of a match; where that is not obvious, all."""
+    if isinstance(pattern, Seq):
+        first = pattern.parts[0]
+        if isinstance(first, Follow) and isinstance(first.pattern, Step):
+            return [first.pattern]
+    return list(steps_of(pattern))
+
+
+def _most_events(pattern: Pattern) -> int | None:
+    """How many events a match has at the most; None: any number."""
+    match pattern:
+        case Step():
+            return 1
+        case Loop(body, high=high):
+            of_body = _most_events(body)
+            return None if high is None or of_body is None else high * of_body
+        case Seq(parts):
+            counts = [1 if isinstance(part, Absence) else _most_events(part.pattern) for part in parts]
+            return None if None in counts else sum(count for count in counts if count is not None)
+        case And(steps):
+            return len(steps)
+        case Or(parts):
+            counts = [_most_events(part) for part in parts]
+            return None if None in counts else max(count for count in counts if count is not None)
+        case _:
+            assert_never(pattern)

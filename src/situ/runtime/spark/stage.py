@@ -1,0 +1,213 @@
+"""A stage at work, inside Spark's Python workers: rows to packets, packets to complex events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from situ.core.functions import Function
+from situ.core.types import to_arrow
+from situ.graph.operators import Operator
+from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.batch import EXTENT, Batch, one_chunk
+from situ.kernel.operator import SLICE, Context, contexts_of
+from situ.runtime.compile import compile_operator
+from situ.runtime.spark.functions import loaded
+from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
+from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, OneTask, Partitioning, partitioning_of
+from situ.runtime.spark.plan import Read, SparkPlan
+from situ.runtime.spark.routes import Route
+from situ.runtime.spark.shards import Address, from_packets, shard_numbers, to_packets
+
+TIME = "_time"
+#: Marks of tests come in columns of this many bits: a bigint, without its sign.
+MARKS_PER_COLUMN = 63
+#: Rows that are packed together: enough for long packets, few enough to lie in memory beside Spark.
+ROWS_PER_PIECE = 1 << 20
+
+
+def mark_columns(read: Read) -> list[str]:
+    return [f"_marks{n}" for n in range(-(-len(read.tests) // MARKS_PER_COLUMN))] if read.marked else []
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Rows of a stream -> packets for the routes that read it."""
+
+    read: Read
+    routes: tuple[Route, ...]
+    stage: int
+    shards: int
+
+    def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = [TIME, *mark_columns(self.read), *self.read.columns]
+        for rows in _pieces(batches):
+            yield from self._packets(rows.rename_columns(names))
+
+    def _packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        takers = self.read.takers
+        for taker in takers:
+            taken = rows
+            if taker.tests is not None and len(takers) > 1:
+                taken = rows.filter(pa.array(_marked(rows, taker.tests)))
+            address = Address(self.stage, taker.route, self.read.stream.name)
+            yield from distribute(taken, self.routes[taker.route].partitioning, address, self.shards)
+
+
+def distribute(
+    rows: pa.RecordBatch, partitioning: Partitioning, address: Address, shards: int
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one event type as packets for a route."""
+    if rows.num_rows == 0:
+        return
+    match partitioning:
+        case ByKey(keys):
+            shard: I64 | int = shard_numbers([rows.column(key) for key in keys], shards)
+        case BySlice():
+            rows = _sliced(rows, partitioning)
+            shard = shard_numbers([rows.column(SLICE)], shards)
+        case OneTask():
+            shard = address.route % shards
+        case Anywhere():  # all of them together, and others elsewhere
+            shard = int(shard_numbers([rows.column(TIME).slice(0, 1)], shards)[0])
+    yield from to_packets(rows, shard, shards, address)
+
+
+def _sliced(rows: pa.RecordBatch, slices: BySlice) -> pa.RecordBatch:
+    """The rows with the slices that read them: their own, and the one before if it reaches so far."""
+    times = rows.column(TIME).to_numpy()
+    into = times % slices.length_us
+    follows = np.flatnonzero(into <= slices.overlap_us)
+    begins = times - into
+    of_slice = np.concatenate([begins, begins[follows] - slices.length_us])
+    taken = rows.take(pa.array(np.concatenate([np.arange(len(times)), follows])))
+    return taken.append_column(SLICE, pa.array(of_slice))
+
+
+def _marked(rows: pa.RecordBatch, tests: frozenset[int]) -> np.ndarray:
+    """Which rows fulfil one of the tests."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    for column in {test // MARKS_PER_COLUMN for test in tests}:
+        bits = sum(1 << test % MARKS_PER_COLUMN for test in tests if test // MARKS_PER_COLUMN == column)
+        found |= (rows.column(f"_marks{column}").to_numpy() & bits) != 0
+    return found
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer, larger batches."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= ROWS_PER_PIECE:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches)
+    return pa.RecordBatch.from_arrays([one_chunk(column) for column in table.columns], names=table.column_names)
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """Packets of a stage -> packets for later stages, or, from the last one, rows of the tagged table."""
+
+    plan: SparkPlan
+    number: int
+    shards: int
+    output: Output
+    functions: tuple[Function, ...]
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == len(self.plan.stages) - 1
+
+    def run(self, packets: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrived: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
+        for batch in packets:
+            mine = pc.equal(batch.column("stage"), self.number)
+            if mine.false_count:
+                yield from self._onward(batch.filter(pc.invert(mine)))
+                batch = batch.filter(mine)
+            for number, type_, rows in from_packets(batch):
+                arrived[number, type_] += rows
+        contexts = contexts_of(self.plan.graph, loaded(self.functions), provenance=False)
+        for number, route in enumerate(self.plan.stages[self.number].routes):
+            inputs = {name: self._batch(name, arrived.pop((number, name), [])) for name in route.reads}
+            yield from self._run_route(route, contexts, {n: b for n, b in inputs.items() if len(b)})
+        for function, calls in next(iter(contexts.values())).calls["errors"].items():
+            yield from self._result(self.output.failed_calls(function, calls))
+
+    def _run_route(
+        self, route: Route, contexts: dict[str, Context], made: dict[str, Batch]
+    ) -> Iterator[pa.RecordBatch]:
+        for operator in route.operators:
+            inputs = {name: made[name] for name in operator.inputs if name in made}
+            if not inputs:
+                continue
+            partitioning = partitioning_of(operator)  # of what a route of slices finds, others may read every event
+            slice_us = partitioning.length_us if isinstance(partitioning, BySlice) else None
+            running = compile_operator(replace(contexts[operator.name], slice_us=slice_us))
+            produced = running.process(inputs, NO_DEADLINE)
+            if len(produced.events):
+                made[operator.name] = produced.events
+                yield from self._hand_on(operator, produced.events)
+            if len(produced.timed_out):
+                yield from self._result(self.output.rows(TIMED_OUT, operator.name, produced.timed_out))
+
+    def _hand_on(self, operator: Operator, events: Batch) -> Iterator[pa.RecordBatch]:
+        """Complex events to those who read them: later stages, and the user."""
+        columns = {TIME: pa.array(events.times), **events.columns}
+        rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        for stage, route in self.plan.readers(operator.name):
+            if stage > self.number:
+                partitioning = self.plan.stages[stage].routes[route].partitioning
+                yield from distribute(rows, partitioning, Address(stage, route, operator.name), self.shards)
+        if operator.name in self.output.shown:
+            yield from self._result(self.output.rows(COMPLEX_EVENT, operator.name, events))
+
+    def _result(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if self.is_last:
+            yield rows
+        else:
+            yield from to_packets(rows, self.number % self.shards, self.shards, Address(len(self.plan.stages), 0, ""))
+
+    def _onward(self, packets: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is not for this stage."""
+        if not self.is_last:
+            yield packets
+            return
+        for _, _, rows in from_packets(packets):
+            yield from rows
+
+    def _batch(self, event_type: str, rows: list[pa.RecordBatch]) -> Batch:
+        if not rows:
+            return Batch(np.zeros(0, np.int64), {})
+        # Files are often in order of time: then so is each group, and nothing needs to be sorted.
+        joined = _joined(sorted(rows, key=lambda packet: packet.column(TIME)[0].as_py()))
+        times = joined.column(TIME).to_numpy()
+        columns = {name: joined.column(name) for name in joined.schema.names if not name.startswith("_marks")}
+        columns.pop(TIME)
+        read = next((r for r in self.plan.stages[self.number].reads if r.stream.name == event_type), None)
+        if read is None:
+            return Batch(times, columns)
+        typed = {a.name: to_arrow(a.type) for a in read.stream.attributes}
+        for name, column in columns.items():
+            if name in typed and not pa.types.is_integer(column.type):  # integers are of any width
+                columns[name] = column.cast(typed[name])
+        if read.stream.location and {*read.stream.location} <= {*columns}:
+            x, y = (columns[name].cast(pa.float64()) for name in read.stream.location)
+            columns |= dict(zip(EXTENT, (x, y, x, y), strict=True))
+        batch = Batch(times, columns)
+        for number, test in enumerate(read.tests):
+            if test.complete and test.conditions:
+                known = _marked(joined, frozenset({number})) if read.marked else np.ones(len(times), np.bool_)
+                batch.masks[test.conditions] = known
+        return batch

@@ -1,0 +1,115 @@
+"""Spark gives what the embedded engine and the oracle give. The suite runs on classic Spark and on Spark Connect."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cases.case_file import Case, Found, compare, load
+from cases.test_cases import FILES
+from conformance.flink import FlinkCase
+from conformance.flink import load as load_flink
+from runtime.comparison import _rows, expected, tables
+from runtime.spark.test_stage_oracle import found
+from runtime.test_conformance_flink import table_of
+from situ.graph.operators import OperatorGraph
+from situ.lang.resolve import resolve
+from situ.lang.unparse import unparse
+from situ.runtime.embedded import Engine
+from situ.runtime.spark import partitioning
+from situ.runtime.spark.detect import detect
+from strategies import answered, random_scenario
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def settings(spark: SparkSession) -> Iterator[Any]:
+    """Sets what Spark is told, and takes it back."""
+    before: dict[str, str | None] = {}
+
+    def change(key: str, value: str) -> None:
+        before.setdefault(key, spark.conf.get(key, None))
+        spark.conf.set(key, value)
+
+    yield change
+    for key, value in before.items():
+        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def dataframes(spark: SparkSession, graph: OperatorGraph, given: dict[str, pa.Table]) -> dict[str, DataFrame]:
+    return {stream.name: spark.createDataFrame(given[stream.name]) for stream in graph.streams}
+
+
+def tagged(events: pa.Table, kind: str, name: str) -> pa.Table:
+    return events.filter(pc.and_(pc.equal(events["_kind"], kind), pc.equal(events["_name"], name)))
+
+
+# --- the cases of the language
+
+
+def by_spark(spark: SparkSession, case: Case) -> Found:
+    detection = detect(case.graph, dataframes(spark, case.graph, case.events))
+    events = detection.events.toArrow()
+
+    def of(kind: str, name: str) -> pa.Table:
+        rows = tagged(events, kind, name)
+        attributes = {a: rows[detection.output.columns[name, a][0]] for a in case.graph.schemas[name].names}
+        own = [c for c in rows.column_names if c == "_time" or c.endswith(("_min", "_max"))]
+        return pa.table(attributes | {column: rows[column] for column in own})
+
+    return Found(
+        {name: of("complex event", name) for name in detection.names},
+        {name: of("timed out", name) for name in detection.timed_out},
+        rejected={s.name: tagged(events, "rejected", s.name) for s in case.graph.streams},
+    )
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if "=== arrivals" not in p.read_text()], ids=lambda p: p.stem)
+def test_case(spark: SparkSession, path: Path) -> None:
+    found, expected = compare(load(path), lambda case: by_spark(spark, case))
+    assert found == expected
+
+
+# --- Flink's cases: what the embedded engine answers, which is what Flink answers
+
+
+@pytest.mark.parametrize("case", load_flink()[::4], ids=lambda case: case.name)
+def test_flink_case(spark: SparkSession, case: FlinkCase) -> None:
+    graph, events = resolve(case.query), table_of(case)
+    (answer,) = (output.complex_events["M"] for output in Engine(graph).run({"E": events}))
+    of_spark = detect(graph, {"E": spark.createDataFrame(events)})["M"].toArrow()
+    assert Counter(_rows(graph, "M", of_spark)) == Counter(_rows(graph, "M", answer))
+
+
+# --- random queries
+
+
+@pytest.mark.parametrize("seed", range(40_000, 40_040))
+def test_random_query(spark: SparkSession, settings: Any, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rng = random.Random(seed)
+    scenario = random_scenario(seed)
+    answer = answered(scenario)
+    if answer is None:
+        return
+    graph, result = answer
+    monkeypatch.setattr(partitioning, "SHORTEST_SLICE_US", rng.choice([1, 60_000_000]))
+    settings("spark.sql.shuffle.partitions", str(rng.choice([1, 3, 8])))
+    settings("spark.sql.adaptive.enabled", rng.choice(["true", "false"]))
+    settings("spark.sql.execution.arrow.maxRecordsPerBatch", str(rng.choice([1, 3, 10_000])))
+    dfs = {
+        name: spark.createDataFrame(table).repartition(rng.choice([1, 2, 5])).orderBy(F.rand(seed))
+        for name, table in tables(graph, scenario.events).items()
+    }
+    events = detect(graph, dfs, show_definitions=True).events.toArrow()
+    shown = events.select([name for name in events.column_names if name not in ("_reason", "_row", "_place")])
+    assert found(graph, shown) == expected(graph, result), f"seed {seed}\n{unparse(scenario.query)}"
