@@ -80,7 +80,7 @@ def test_the_peer_needs_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    command = ["bench", "--types", 3, "--keys", 10, "--events", 2_000]
+    command = ["bench", "--engine", "embedded", "--types", 3, "--keys", 10, "--events", 2_000]
     code, out, err = situ(*command, "--json")
     assert code == 0, err
     figures = json.loads(out)

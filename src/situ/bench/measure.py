@@ -87,13 +87,10 @@ def timer(
         yield time_embedded
         return
     from situ.bench.spark import time_on_spark
-    from situ.runtime.spark.session import spark_session
+    from situ.runtime.spark.session import borrowed_session
 
-    spark = spark_session(master, conf)
-    try:
+    with borrowed_session(master, conf) as spark:
         yield time_on_spark(spark)
-    finally:
-        spark.stop()
 
 
 def median_seconds(time_query: TimeQuery, text: str, directory: Path) -> float:

@@ -51,7 +51,7 @@ def _new_query(scratch: Path, number: int) -> Path:
 
 
 def _situ_run(query: Path, directory: Path) -> list[str]:
-    return ["-m", "situ.cli.app", "run", str(query), "--source", f"Event={directory}", "--json"]
+    return ["-m", "situ.cli.app", "run", "--engine", "embedded", str(query), "--source", f"Event={directory}", "--json"]
 
 
 def _seconds(arguments: list[str]) -> float:

@@ -191,11 +191,7 @@ class AggregationOperator:
             for item in case.assign:
                 columns[item.name] = evaluate(item.expression, rows, **self.context.calls).take(indices)
             columns |= {k: v.take(indices) for k, v in self._carried(members, store, rows, case).items()}
-        keys = (
-            {name: rows.group(name).take(indices) for name in self.context.group_by}
-            if len(chosen)
-            else {}
-        )
+        keys = {name: rows.group(name).take(indices) for name in self.context.group_by} if len(chosen) else {}
         known = index.known
         group_keys = [known[g] for g in members.group[chosen].tolist()]
         content.retain(store, index, before)

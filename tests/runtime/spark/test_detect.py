@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from cases.case_file import Case, Found, compare, load
 from cases.test_cases import FILES
@@ -46,8 +47,13 @@ def settings(spark: SparkSession) -> Iterator[Any]:
         spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
+def dataframe(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Spark Connect takes no empty table without a schema."""
+    return spark.createDataFrame(table) if len(table) else spark.createDataFrame([], from_arrow_schema(table.schema))
+
+
 def dataframes(spark: SparkSession, graph: OperatorGraph, given: dict[str, pa.Table]) -> dict[str, DataFrame]:
-    return {stream.name: spark.createDataFrame(given[stream.name]) for stream in graph.streams}
+    return {stream.name: dataframe(spark, given[stream.name]) for stream in graph.streams}
 
 
 def tagged(events: pa.Table, kind: str, name: str) -> pa.Table:
@@ -107,7 +113,7 @@ def test_random_query(spark: SparkSession, settings: Any, monkeypatch: pytest.Mo
     settings("spark.sql.adaptive.enabled", rng.choice(["true", "false"]))
     settings("spark.sql.execution.arrow.maxRecordsPerBatch", str(rng.choice([1, 3, 10_000])))
     dfs = {
-        name: spark.createDataFrame(table).repartition(rng.choice([1, 2, 5])).orderBy(F.rand(seed))
+        name: dataframe(spark, table).repartition(rng.choice([1, 2, 5])).orderBy(F.rand(seed))
         for name, table in tables(graph, scenario.events).items()
     }
     events = detect(graph, dfs, show_definitions=True).events.toArrow()

@@ -121,7 +121,7 @@ def test_sparks_own_files_come_before_the_defaults(tmp_path: Path) -> None:
 
 def test_a_master_that_is_none() -> None:
     with pytest.raises(SparkError, match="'foo' names no place") as raised:
-        settings("foo")
+        spark_session("foo")  # whether a session runs or not
     assert "local[*]" in raised.value.remedy
 
 

@@ -53,6 +53,8 @@ def spark_session(
     require_pyspark()
     from pyspark.sql import SparkSession
 
+    if master is not None:
+        _check_master(master)
     running = running_session()
     if running is not None:
         _refuse_another_master(running, master)
@@ -138,7 +140,6 @@ def session_settings(
     """
     given = dict(conf)
     if master is not None:
-        _check_master(master)
         given["spark.remote" if master.startswith("sc://") else "spark.master"] = master
     if "PYSPARK_GATEWAY_PORT" in environ or "PYSPARK_SUBMIT_ARGS" in environ:
         return given  # spark-submit has settled everything
