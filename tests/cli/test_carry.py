@@ -38,7 +38,8 @@ def at(second: int) -> datetime:
 def tagged(*rows: dict[str, Any]) -> pa.RecordBatch:
     """Rows as `detection.events` has them; what is not said is null."""
     fields = {**OUTPUT.fields, "_reason": pa.string(), "_row": pa.string(), "_place": pa.string()}
-    return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema(list(fields.items())))
+    tags = dict.fromkeys(("_kind", "_name"), pa.string())  # `detection.events` spells them
+    return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema(list((fields | tags).items())))
 
 
 def fast(second: int, name: str, speed: float = 31.0) -> dict[str, Any]:
