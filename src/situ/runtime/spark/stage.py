@@ -73,9 +73,14 @@ def distribute(
             shard = shard_numbers([rows.column(SLICE)], shards)
         case OneTask():
             shard = address.route % shards
-        case Anywhere():  # all of them together, and others elsewhere
-            shard = int(shard_numbers([rows.column(TIME).slice(0, 1)], shards)[0])
+        case Anywhere():
+            shard = _some_shard(rows, shards)
     yield from to_packets(rows, shard, shards, address)
+
+
+def _some_shard(rows: pa.RecordBatch, shards: int) -> int:
+    """One for all of these rows, and most likely another one for others."""
+    return int(shard_numbers([rows.column(TIME).slice(0, 1)], shards)[0])
 
 
 def _sliced(rows: pa.RecordBatch, slices: BySlice) -> pa.RecordBatch:
@@ -177,7 +182,8 @@ class StageRun:
         if self.is_last:
             yield rows
         else:
-            yield from to_packets(rows, self.number % self.shards, self.shards, Address(len(self.plan.stages), 0, ""))
+            finished = Address(len(self.plan.stages), 0, "")
+            yield from to_packets(rows, _some_shard(rows, self.shards), self.shards, finished)
 
     def _onward(self, packets: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """What is not for this stage."""
