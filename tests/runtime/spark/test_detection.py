@@ -146,6 +146,8 @@ def test_wrong_streams(spark: SparkSession) -> None:
         situ.detect(QUERY, {"Readings": df})
     with pytest.raises(situ.InputError, match="no DataFrame for stream Reading"):
         situ.detect(QUERY, {})
+    with pytest.raises(situ.InputError, match="is a stream that does not end"):
+        situ.detect(QUERY, {"Reading": spark.readStream.format("rate").load()})
     with pytest.raises(KeyError, match="no subscription 'Rises'"):
         situ.detect(QUERY, {"Reading": df})["Rises"]
 
