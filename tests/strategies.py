@@ -1,8 +1,9 @@
 """Random queries and streams for tests that compare an engine with the oracle.
 
 `random_scenario(seed)` and the strategy `scenarios()` give a Query and events for it, small enough for brute force:
-`answered(scenario)`. Times have many ties, values and groups are few, some values are null. `arrivals` and `pieces`
-give the ways in which the same events can reach an engine.
+`answered(scenario)`. Times have many ties, values and groups are few, some values are null. With `duplicates`, some
+streams are `unique` and have rows that were delivered again. `arrivals` and `pieces` give the ways in which the same
+events can reach an engine.
 """
 
 from __future__ import annotations
@@ -323,17 +324,51 @@ def make_query(pick: Pick, definitions: int = 2, watermark_s: int = 0) -> Query:
     return Query((stream("A", watermark_s), stream("B", watermark_s)), tuple(made), (subscription,))
 
 
-def random_scenario(seed: int, definitions: int = 2, most: int = 10, watermark_s: int = 0) -> Scenario:
+def with_duplicates(pick: Pick, scenario: Scenario) -> Scenario:
+    """The scenario with `unique` on some streams, some of whose rows are delivered again."""
+    streams: list[Stream] = []
+    events: Rows = {}
+    for given in scenario.query.streams:
+        rows = [*scenario.events[given.name]]
+        unique = pick([None, "n", "n", "v", "k"])
+        if unique is not None:
+            for n in range(100, 100 + pick(range(5)) if rows else 100):
+                rows.insert(pick(range(len(rows) + 1)), delivered_again(pick, pick(rows), unique, n))
+        # The order of events stays strict: either n is another in every row, or rows that are equal in n are one event.
+        order = pick([None, "n"]) if unique in ("v", "k") else None
+        streams.append(replace(given, unique=unique, order=order))
+        events[given.name] = rows
+    return Scenario(replace(scenario.query, streams=tuple(streams)), events)
+
+
+def delivered_again(pick: Pick, row: dict[str, Any], unique: str, n: int) -> dict[str, Any]:
+    """A row of the same `unique` attribute (or null instead of n), mostly of the same time, often of other values."""
+    again = {**row, "n": pick([row["n"]] * 5 + [None]) if unique == "n" else n}
+    if pick([False, True]):
+        others = {"k": pick([0, 0, 1, None]), "v": pick([0, 1, 2, 3, None])}
+        again |= {name: value for name, value in others.items() if name != unique}
+    return again | ({"ts": pick(range(7))} if pick(range(6)) == 5 else {})
+
+
+def make_scenario(pick: Pick, definitions: int, most: int, watermark_s: int, duplicates: bool) -> Scenario:
+    scenario = Scenario(make_query(pick, definitions, watermark_s), make_rows(pick, most=most))
+    return with_duplicates(pick, scenario) if duplicates else scenario
+
+
+def random_scenario(
+    seed: int, definitions: int = 2, most: int = 10, watermark_s: int = 0, duplicates: bool = False
+) -> Scenario:
     """A scenario by a plain random generator: more varied than Hypothesis' examples, for runs over many seeds."""
-    pick: Pick = random.Random(seed).choice
-    return Scenario(make_query(pick, definitions, watermark_s), make_rows(pick, most=most))
+    return make_scenario(random.Random(seed).choice, definitions, most, watermark_s, duplicates)
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, definitions: int = 2, most: int = 10, watermark_s: int = 0) -> Scenario:
+def scenarios(
+    draw: st.DrawFn, definitions: int = 2, most: int = 10, watermark_s: int = 0, duplicates: bool = False
+) -> Scenario:
     """The same as a strategy, which shrinks what fails."""
     pick: Pick = lambda choices: draw(st.sampled_from(choices))  # noqa: E731
-    return Scenario(make_query(pick, definitions, watermark_s), make_rows(pick, most=most))
+    return make_scenario(pick, definitions, most, watermark_s, duplicates)
 
 
 def answered(scenario: Scenario) -> tuple[OperatorGraph, OracleResult] | None:

@@ -99,7 +99,7 @@ def test_explain_shows_how_spark_runs_it(doors: Path) -> None:
     before, title, plan = out.partition("\n-- plan on Spark\n")
     assert before == situ("explain", doors, "--engine", "embedded")[1]
     assert title
-    assert plan.startswith("stage 1\n")
+    assert plan.startswith("read ")
     assert json.loads(situ("explain", doors, "--engine", "spark", "--json")[1])["spark"] == plan.strip()
     assert json.loads(situ("explain", doors, "--engine", "embedded", "--json")[1])["spark"] is None
 

@@ -75,7 +75,7 @@ NAMES = (
         "previous",
         "immediately",
     ),
-    *("then", "detect", "assign", "within", "pre", "post", "where", "next"),
+    *("then", "detect", "assign", "within", "unique", "pre", "post", "where", "next"),
     *("lane no", "1st", "tick`ed", "a.b", "--", "new\nline", "'"),
 )
 
@@ -219,7 +219,9 @@ def streams() -> SearchStrategy[Stream]:
     units = st.sampled_from([None, "s", "ms", "us", "ns"])
     maybe = st.none() | names()
     locations = st.none() | st.tuples(names(), names())
-    return st.builds(Stream, names(), declarations, names(), units, maybe, locations, maybe, MICROS, st.none() | MICROS)
+    return st.builds(
+        Stream, names(), declarations, names(), units, maybe, locations, maybe, MICROS, st.none() | MICROS, maybe
+    )
 
 
 @cache

@@ -278,6 +278,7 @@ def test_traffic() -> None:
         unit="ms",
         order="nr",
         key="vehicle",
+        unique="nr",
         watermark="2 s",
         idle_after=timedelta(minutes=1),
     )

@@ -135,7 +135,7 @@ def test_expressions(text: str, expected: Expression) -> None:
 
 
 CONTEXTUAL = ("count", "sum", "time", "key", "order", "first", "last", "group", "cast", "detect", "where", "then")
-CONTEXTUAL += ("within", "each", "pre", "post", "s", "m", "ms", "events", "next", "in", "at", "as", "x")
+CONTEXTUAL += ("within", "each", "pre", "post", "s", "m", "ms", "events", "next", "in", "at", "as", "x", "unique")
 
 
 @pytest.mark.parametrize("name", CONTEXTUAL)
@@ -144,7 +144,8 @@ def test_keywords_and_functions_are_names_where_nothing_else_can_stand(name: str
     assert parsed.detect == Step(EventTest("A", Binary(">", Attribute(None, name), Literal(0))), name)
     assert parsed.assign == (Assignment(name, Binary("+", Attribute("a", name), Attribute(None, name))),)
     assert parsed.consuming == (name,)
-    assert parse(f"stream {name}({name} int) time {name} key {name}").streams[0].key == name
+    (stream,) = parse(f"stream {name}({name} int) time {name} key {name} unique {name}").streams
+    assert (stream.time, stream.key, stream.unique) == (name, name, name)
 
 
 # ---- patterns
@@ -206,10 +207,11 @@ def test_within(text: str, expected: Within) -> None:
 def test_stream() -> None:
     text = """
         stream T(a string, b FLOAT, c decimal(10,2), t bigint, ts timestamp)
-          time t in MS  idle after 1 min  key a  watermark 2 s  at (b, c)  order c"""
+          time t in MS  idle after 1 min  key a  watermark 2 s  UNIQUE c  at (b, c)  order c"""
     attributes = (("a", STRING), ("b", DOUBLE), ("c", Decimal(10, 2)), ("t", INT), ("ts", TIMESTAMP))
     declarations = tuple(AttributeDeclaration(*pair) for pair in attributes)
-    assert parse(text).streams == (Stream("T", declarations, "t", "ms", "c", ("b", "c"), "a", 2 * SECOND, 60 * SECOND),)
+    expected = Stream("T", declarations, "t", "ms", "c", ("b", "c"), "a", 2 * SECOND, 60 * SECOND, unique="c")
+    assert parse(text).streams == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -361,6 +363,10 @@ def test_places() -> None:
         ("stream A(x int from a.) time x", "1:23", ["expected a name"]),
         ("stream A(x int form a) time x", "1:16", ["Did you mean 'from'?"]),
         ("stream A(x int) time x key x key x", "1:30", ["'key' stands twice"]),
+        ("stream A(x int) time x unique x unique x", "1:33", ["'unique' stands twice", "Keep one"]),
+        ("stream A(x int) time x uniqe x", "1:24", ["'uniqe' is unexpected", "Did you mean 'unique'?"]),
+        ("stream A(x int) time x unique", "1:30", ["the text ends here; expected a name"]),
+        ("stream A(x int, y int) time x unique x, y", "1:39", ["',' is unexpected"]),
         ("subscribe J detect A(x > 9223372036854775808)", "1:26", ["too large", "decimal"]),
         ("subscribe J detect A(x > 1e999)", "1:26", ["too large for a double"]),
         (f"subscribe J detect A within {'9' * 30} s", "1:29", ["is no duration"]),

@@ -368,6 +368,7 @@ def test_refused(text: str, place: str, cause: str, remedy: str) -> None:
         ("stream C(n timestamp, y int) time n at (x, y)", "`at` names no attribute 'x'", "known: n, y"),
         ("stream C(n timestamp) time n key z", "`key` names no attribute 'z'", "known: n"),
         ("stream C(n timestamp) time n order z", "`order` names no attribute 'z'", "known: n"),
+        ("stream C(n timestamp, ident int) time n unique idend", "`unique` names no attribute 'idend'", "'ident'?"),
     ],
 )
 def test_refused_streams(stream: str, cause: str, remedy: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from oracle.events import Event, order_key, read_stream, read_value, union_box
+from oracle.events import Event, order_key, read_stream, read_value, union_box, without_duplicates
 from oracle.expressions import Scope, evaluate
 from oracle.matches import Group
 from oracle.patterns import PatternMatch, pattern_matches
@@ -38,10 +38,12 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class OracleResult:
-    """For each definition and subscription: its complex events in their total order, and its timed-out ones."""
+    """For each definition and subscription: its complex events in their total order, and its timed-out ones. For each
+    stream with `unique`: how many of its rows are duplicates."""
 
     matches: dict[str, list[Match]] = field(default_factory=dict)
     timed_out: dict[str, list[Match]] = field(default_factory=dict)
+    duplicates: dict[str, int] = field(default_factory=dict)
 
 
 class TooLarge(Exception):
@@ -54,8 +56,13 @@ def detect(graph: OperatorGraph, events: Mapping[str, list[dict[str, Any]]], lim
     TooLarge if a pattern would have more than `limit` events in a group (complex events can be very many).
     """
     orders = {stream.name: stream.order for stream in graph.streams}
-    known = {stream.name: read_stream(stream, events.get(stream.name, [])) for stream in graph.streams}
     result = OracleResult()
+    known: dict[str, list[Event]] = {}
+    for stream in graph.streams:
+        rows = read_stream(stream, events.get(stream.name, []))
+        known[stream.name] = without_duplicates(rows, stream)
+        if stream.unique is not None:
+            result.duplicates[stream.name] = len(rows) - len(known[stream.name])
     for operator in graph.operators:
         inputs = [event for name in operator.inputs for event in known[name]]
         inputs.sort(key=lambda event: order_key(event, orders.get(event.type)))

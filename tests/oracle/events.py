@@ -89,6 +89,23 @@ def nulls_first(value: Any) -> tuple[Any, ...]:
     return (1, value)
 
 
+def without_duplicates(events: list[Event], stream: Stream) -> list[Event]:
+    """Without `unique` all; with it, of the rows that are one event, the smallest in the order of events."""
+    kept = []
+    for event in events:
+        copies = [other for other in events if other is event or are_one(event, other, stream.unique)]
+        if event is min(copies, key=lambda other: order_key(other, stream.order)):
+            kept.append(event)
+    return kept
+
+
+def are_one(row: Event, other: Event, unique: str | None) -> bool:
+    """Whether two rows of a stream have the same time and the same value, which is not null."""
+    if unique is None or row.time != other.time or row.attributes[unique] is None:
+        return False
+    return nulls_first(row.attributes[unique]) == nulls_first(other.attributes[unique])
+
+
 def order_key(event: Event, order: str | None) -> tuple[Any, ...]:
     """By time, depth (0 for streams), name; then the `order` attribute, or the declared attributes in turn."""
     values = [event.attributes[order]] if order is not None else list(event.attributes.values())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from oracle import OracleResult
 from situ.graph import patterns
 from situ.graph.patterns import Absence, And, Loop, Or, Seq
-from situ.graph.query import Rule, Skip
+from situ.graph.query import Rule, Skip, Stream
 from strategies import Scenario, answered, arrivals, pieces, random_scenario, scenarios
 
 random_examples = settings(derandomize=True, deadline=None, max_examples=150)
@@ -26,7 +28,7 @@ def summary(result: OracleResult) -> dict[str, list[tuple[int, str]]]:
 
 
 @random_examples
-@given(scenarios(), st.randoms(use_true_random=False))
+@given(scenarios() | scenarios(duplicates=True), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_changes_nothing(scenario: Scenario, random: Any) -> None:
     shuffled = {name: random.sample(given, len(given)) for name, given in scenario.events.items()}
     answer, again = answered(scenario), answered(Scenario(scenario.query, shuffled))
@@ -53,6 +55,37 @@ def test_every_construct_is_in_a_query_that_matches() -> None:
     assert [construct for construct in CONSTRUCTS if not seen[construct]] == []
     assert seen["answered"] > 700
     assert seen["matches"] > 300
+
+
+def test_duplicates_are_of_every_kind_and_matter() -> None:
+    seen: Counter[str] = Counter()
+    for scenario in (random_scenario(seed, duplicates=True) for seed in range(300)):
+        answer = answered(scenario)
+        if answer is None:
+            continue
+        _, result = answer
+        seen["answered"] += 1
+        seen["dropped"] += bool(sum(result.duplicates.values()))
+        seen["order"] += any(stream.order and result.duplicates[stream.name] for stream in scenario.query.streams)
+        seen.update({kind for stream in scenario.query.streams for kind in pairs(stream, scenario.events[stream.name])})
+        streams = tuple(replace(stream, unique=None) for stream in scenario.query.streams)
+        without = answered(Scenario(replace(scenario.query, streams=streams), scenario.events))
+        seen["matter"] += without is not None and summary(without[1]) != summary(result)
+    assert seen["answered"] > 250
+    assert {kind: n for kind, n in seen.items() if n < 30} == {}
+    assert {*seen} == {"answered", "dropped", "order", "alike", "unlike", "null", "another time", "matter"}
+
+
+def pairs(stream: Stream, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """What pairs of rows with the same value of the `unique` attribute there are."""
+    for one, other in combinations(rows, 2):
+        if stream.unique is not None and one[stream.unique] == other[stream.unique]:
+            if one["ts"] != other["ts"]:
+                yield "another time"
+            elif one[stream.unique] is None:
+                yield "null"
+            else:
+                yield "alike" if one == other else "unlike"
 
 
 CONSTRUCTS = [

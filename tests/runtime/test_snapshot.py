@@ -125,5 +125,5 @@ def test_state_is_bounded_by_windows() -> None:
         engine.feed(readings(*sorted(rows, key=lambda row: row[2])))
         sizes.append(len(engine.snapshot()))
     assert max(sizes[20:]) <= max(sizes[:20])
-    node = engine._nodes["Rise"].operator
+    node = engine._flow.nodes["Rise"].operator
     assert len(node.cases[0].groups) <= 12_000  # of 20,000 keys  # type: ignore[attr-defined]

@@ -127,7 +127,13 @@ def _operator(operator: Operator) -> Iterator[str]:
 
 
 def stream_clauses(stream: Stream) -> str:
-    """`time ts, at (x, y), key vehicle`."""
+    """`time ts, at (x, y), key vehicle`.
+
+    >>> from situ.core.types import INT
+    >>> attributes = (AttributeDeclaration("id", INT), AttributeDeclaration("ms", INT))
+    >>> stream_clauses(Stream("Reading", attributes, time="ms", time_unit="ms", key="id", unique="id"))
+    'time ms in ms, key id, unique id'
+    """
     clauses = [f"time {stream.time}" + (f" in {stream.time_unit}" if stream.time_unit else "")]
     if stream.order:
         clauses.append(f"order {stream.order}")
@@ -135,6 +141,8 @@ def stream_clauses(stream: Stream) -> str:
         clauses.append(f"at ({', '.join(stream.location)})")
     if stream.key:
         clauses.append(f"key {stream.key}")
+    if stream.unique:
+        clauses.append(f"unique {stream.unique}")
     if stream.watermark_us:
         clauses.append(f"watermark {format_duration(stream.watermark_us)}")
     if stream.idle_after_us is not None:

@@ -44,7 +44,8 @@ TimeUnit: TypeAlias = OneOf["s", "ms", "us", "ns"]
 class Stream:
     """`stream Vehicle(vehicle string, ..., ts timestamp) time ts [in ms] [order n] [at (x, y)] [key vehicle] ...`.
 
-    `time_unit` says what a numeric time attribute counts since the epoch (None for a timestamp attribute).
+    `time_unit` says what a numeric time attribute counts since the epoch (None for a timestamp attribute). Rows of one
+    time that agree in the attribute `unique` are one event, delivered more than once.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Stream:
     key: str | None = None
     watermark_us: int = 0
     idle_after_us: int | None = None
+    unique: str | None = None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from situ.core.functions import Functions
 from situ.core.types import TIMESTAMP_ARROW
 from situ.graph.expressions import Expression
 from situ.kernel.arrays import I64
 from situ.kernel.columns import Rows, evaluate_condition
+from situ.kernel.order import is_sorted, total_order
 
 #: Columns of every complex event beside its attributes: the extent of its atomic events, where streams have locations.
 EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")
@@ -81,7 +83,8 @@ class Batch:
             self.require(names)
             return {name: self.columns[name].take(chosen) for name in names}
 
-        return Batch(self.times[indices], {}, load)
+        masks = {conditions: mask[indices] for conditions, mask in self.masks.items()}
+        return Batch(self.times[indices], {}, load, masks)
 
     def mask(self, conditions: tuple[Expression, ...], calls: Calls) -> npt.NDArray[np.bool_] | None:
         """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""
@@ -112,7 +115,81 @@ def concat(batches: list[Batch]) -> Batch:
         return {name: concat_arrays([batch.columns[name] for batch in batches]) for name in names}
 
     common = set.intersection(*(set(batch.columns) for batch in batches))
-    return Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load)
+    known = [c for c in batches[0].masks if all(c in batch.masks for batch in batches)]
+    masks = {c: np.concatenate([batch.masks[c] for batch in batches]) for c in known}
+    return Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load, masks)
+
+
+def without_duplicates(
+    batch: Batch, attribute: str, ties: tuple[str, ...], apart: tuple[str, ...] = ()
+) -> tuple[Batch, int]:
+    """Of the rows that have the same time and the same value (no null), the first in the total order; and how many
+    others there were. All rows of a time are in one batch; `ties` are the attributes that order them.
+
+    `apart`: rows that differ in one of these columns are never duplicates, such as a row and its copy for another
+    slice of time.
+
+    >>> readings = Batch(np.array([7, 7, 7]), {"id": pa.array([1, 1, 2]), "value": pa.array([5, 3, 4])})
+    >>> events, dropped = without_duplicates(readings, "id", ("value",))
+    >>> events.columns["value"].to_pylist(), dropped
+    ([3, 4], 1)
+    """
+    rows = _rows_of_equal_times(batch.times)
+    if not len(rows):
+        return batch, 0
+    columns = [batch.column(name) for name in (attribute, *apart)]
+    if len(rows) < len(batch):
+        columns = [column.take(pa.array(rows)) for column in columns]
+    identity, count = _identities(columns)
+    if count == np.count_nonzero(identity >= 0):
+        return batch, 0
+    rows, identity = rows[identity >= 0], identity[identity >= 0]
+
+    def tie_keys(_: int, tied: I64) -> list[pa.Array]:
+        batch.require(ties)
+        chosen = pa.array(rows[tied])
+        return [batch.columns[name].take(chosen) for name in ties]
+
+    time = batch.times[rows]
+    order = total_order(identity, count, time, np.zeros(len(rows), np.int8), tie_keys)
+    before, after = order[:-1], order[1:]
+    again = after[(identity[before] == identity[after]) & (time[before] == time[after])]
+    if not len(again):
+        return batch, 0
+    kept = np.ones(len(batch), np.bool_)
+    kept[rows[again]] = False
+    return batch.take(kept), len(again)
+
+
+def _rows_of_equal_times(times: I64) -> I64:
+    """The rows whose time another row has, too."""
+    order = slice(None) if is_sorted(times) else np.argsort(times, kind="stable")
+    in_order = times[order]
+    equal = np.zeros(len(times) + 1, np.bool_)
+    equal[1:-1] = in_order[1:] == in_order[:-1]
+    tied = np.empty(len(times), np.bool_)
+    tied[order] = equal[1:] | equal[:-1]
+    return np.flatnonzero(tied)
+
+
+def _identities(columns: Sequence[pa.Array]) -> tuple[I64, int]:
+    """Rows that agree in all columns as equal numbers, and how many these are; -1 where the first column is null."""
+    identity, count = _codes(columns[0])
+    for column in columns[1:]:
+        codes, more = _codes(column)
+        combined = np.where(identity >= 0, identity * (more + 1) + codes + 1, -1)
+        identity, count = _codes(pa.array(combined, mask=combined < 0))
+    return identity, count
+
+
+def _codes(values: pa.Array) -> tuple[I64, int]:
+    """Equal values as equal numbers from 0, and how many there are; -1 for nulls."""
+    if pa.types.is_null(values.type):
+        return np.full(len(values), -1, np.int64), 0
+    if pa.types.is_floating(values.type):  # all NaN are one value, and so are both zeros
+        values = pc.if_else(pc.is_nan(values), float("nan"), pc.add(values, 0.0))
+    encoded = values.dictionary_encode()
+    return encoded.indices.fill_null(-1).to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 def concat_arrays(arrays: list[pa.Array]) -> pa.Array:

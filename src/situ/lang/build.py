@@ -162,6 +162,7 @@ def stream(
     order: str | None = None,
     at: tuple[str, str] | None = None,
     key: str | None = None,
+    unique: str | None = None,
     watermark: Span = "0 s",
     idle_after: Span | None = None,
 ) -> EventType:
@@ -175,7 +176,7 @@ def stream(
     """
     declarations = tuple(_declaration(attribute, declared) for attribute, declared in attributes.items())
     idle_after_us = None if idle_after is None else to_micros(idle_after)
-    statement = Stream(name, declarations, time, unit, order, at, key, to_micros(watermark), idle_after_us)
+    statement = Stream(name, declarations, time, unit, order, at, key, to_micros(watermark), idle_after_us, unique)
     return EventType(Step(EventTest(name), name), tuple(attributes), statement)
 
 

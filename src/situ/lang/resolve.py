@@ -133,7 +133,13 @@ def _check_stream(stream: Stream) -> None:
         check_own_name(attribute, stream.place)
         if isinstance(type_, Decimal):
             check_decimal(type_, stream.place)
-    named = {"time": (stream.time,), "order": (stream.order,), "at": stream.location or (), "key": (stream.key,)}
+    named = {
+        "time": (stream.time,),
+        "order": (stream.order,),
+        "at": stream.location or (),
+        "key": (stream.key,),
+        "unique": (stream.unique,),
+    }
     for clause, names in named.items():
         for name in names:
             if name is not None and name not in types:

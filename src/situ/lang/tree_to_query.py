@@ -119,6 +119,9 @@ class TreeToQuery(TreeToPattern):
     def key(self, meta: Meta, name: Token) -> Clause:
         return self._clause(meta, "key", str(name))
 
+    def unique(self, meta: Meta, name: Token) -> Clause:
+        return self._clause(meta, "unique", str(name))
+
     def watermark(self, meta: Meta, duration: Token) -> Clause:
         return self._clause(meta, "watermark_us", self._micros(duration), "watermark")
 

@@ -73,6 +73,8 @@ def _stream_clauses(stream: Stream) -> Iterator[str]:
         yield f"at ({_names(stream.location)})"
     if stream.key is not None:
         yield f"key {unparse_name(stream.key)}"
+    if stream.unique is not None:
+        yield f"unique {unparse_name(stream.unique)}"
     if stream.watermark_us:
         yield f"watermark {format_duration(stream.watermark_us)}"
     if stream.idle_after_us is not None:

@@ -80,7 +80,11 @@ def by_spark(spark: SparkSession, case: Case) -> Found:
     )
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if "=== arrivals" not in p.read_text()], ids=lambda p: p.stem)
+#: Without unbounded input, and without rows that differ although they are one event: no task sees all of those.
+BOUNDED = [p for p in FILES if "=== arrivals" not in p.read_text() and p.stem not in ("unique", "unique_order")]
+
+
+@pytest.mark.parametrize("path", BOUNDED, ids=lambda p: p.stem)
 def test_case(spark: SparkSession, path: Path) -> None:
     found, expected = compare(load(path), lambda case: by_spark(spark, case))
     assert found == expected

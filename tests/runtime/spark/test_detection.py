@@ -146,8 +146,10 @@ def test_wrong_streams(spark: SparkSession) -> None:
         situ.detect(QUERY, {"Readings": df})
     with pytest.raises(situ.InputError, match="no DataFrame for stream Reading"):
         situ.detect(QUERY, {})
-    with pytest.raises(situ.InputError, match="is a stream that does not end"):
-        situ.detect(QUERY, {"Reading": spark.readStream.format("rate").load()})
+    two = "stream Other(ts timestamp) time ts\n" + QUERY
+    endless = spark.readStream.format("rate").load().select(F.col("timestamp").alias("ts"))
+    with pytest.raises(situ.InputError, match="stream Reading ends, and that of Other is a stream that does not"):
+        situ.detect(two, {"Reading": df, "Other": endless})
     with pytest.raises(KeyError, match="no subscription 'Rises'"):
         situ.detect(QUERY, {"Reading": df})["Rises"]
 

@@ -139,18 +139,18 @@ def test_explain_says_what_is_pushed_and_what_crosses() -> None:
     assert (
         text
         == """\
-stage 1
-  read A: rows that fulfil a test
-    test 0 in Catalyst: this.v > 3 and this.x < 1
-    test 1 in Catalyst: this.v = 1
-    cross: the time, k, m, v, x, marks of the tests
-    m, v, x: only because equal times are ordered by all attributes; \
+read A: rows that fulfil a test
+  test 0 in Catalyst: this.v > 3 and this.x < 1
+  test 1 in Catalyst: this.v = 1
+  cross: the time, k, m, v, x, marks of the tests
+  m, v, x: only because equal times are ordered by all attributes; \
 `order ATTRIBUTE` in the declaration of A would need that one alone
-  read B: rows that fulfil a test
-    test 0 in Catalyst: this.v = 2
-    cross: the time, k, v
+read B: rows that fulfil a test
+  test 0 in Catalyst: this.v = 2
+  cross: the time, k, v
+stage 1
   run by key: k
-    P"""
+    P, from A, B"""
     )
 
 

@@ -26,11 +26,11 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
     output = Output.of(contexts_of(graph, default, provenance=False), show_definitions=True)
     shards = rng.choice([1, 2, 5, 40])
     packets: list[pa.RecordBatch] = []
+    for read in plan.reads:
+        packer = Packer(read, plan, shards)
+        for partition in partitions(crossing(read, tables[read.stream.name]), rng):
+            packets += packer.pack(iter(partition))
     for stage in plan.stages:
-        for read in stage.reads:
-            packer = Packer(read, stage.routes, stage.number, shards)
-            for partition in partitions(crossing(read, tables[read.stream.name]), rng):
-                packets += packer.pack(iter(partition))
         run = StageRun(plan, stage.number, shards, output, functions_used(graph, default))
         packets = [made for task in shuffled(packets, shards, rng) for made in run.run(iter(task))]
     events = pa.Table.from_batches(packets, pa.schema(list(output.fields.items())))

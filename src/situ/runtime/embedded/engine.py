@@ -30,25 +30,26 @@ from situ.kernel.matcher import WORTH_A_THREAD
 from situ.kernel.operator import Context, Produced, RunningOperator, Selections, contexts_of
 from situ.kernel.snapshot import digest_of, pack, unpack
 from situ.lang.parse import parse
-from situ.lang.resolve import has_unbounded_state, resolve
+from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
-from situ.runtime.compile import compile_operator
-from situ.runtime.embedded.inbox import Inbox, latest
+from situ.runtime.clock import BEGINNING, Clock
+from situ.runtime.compile import refuse_unbounded_state
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
+from situ.runtime.flow import Flow, Port
+from situ.runtime.inbox import latest
 
 #: Rows that `feed` takes.
 Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 #: No event will come any more.
 END = NO_DEADLINE
-_BEGINNING = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
     """What one step gave, as tables: complex events by subscription, and what did not become one.
 
-    `failed_calls` counts the calls of users' functions that failed, and so gave null. `selections` (on request) are
+    `events` counts rows that were read, `duplicates` those dropped by `unique`; `failed_calls` the calls of users' functions that failed, and so gave null. `selections` (on request) are
     those that closed, with their atomic events.
 
     No complex event with a time before `low_watermark` (microseconds) will follow.
@@ -59,34 +60,10 @@ class Output:
     late: dict[str, pa.Table]
     rejected: dict[str, pa.Table]
     events: int
+    duplicates: int
     failed_calls: dict[str, int]
     selections: dict[str, pa.Table]
     low_watermark: int
-
-
-@dataclass(slots=True)
-class _StreamState:
-    """How far an unbounded stream has come. `latest` is its largest event time so far."""
-
-    stream: Stream
-    reader: StreamReader
-    seen_at: float  # by the engine's clock
-    latest: int = _BEGINNING
-
-    @property
-    def watermark(self) -> int:
-        """No event before it can come without being late."""
-        return _BEGINNING if self.latest == _BEGINNING else self.latest - self.stream.watermark_us
-
-
-@dataclass(slots=True)
-class _Node:
-    """An operator in the graph, with what it has not read yet."""
-
-    context: Context
-    operator: RunningOperator
-    inboxes: dict[str, Inbox]
-    low_watermark: int = _BEGINNING
 
 
 @dataclass
@@ -125,25 +102,19 @@ class Engine:
             warnings.warn(message, SituWarning, stacklevel=3)
         contexts = contexts_of(self.graph, self.functions, self.provenance, self.only_selections)
         self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
-        self._threads = self.threads or os.cpu_count() or 1
-        of_one = self._threads // max(len(contexts), 1)  # operators run side by side first
-        threads = 1 << max(of_one.bit_length() - 1, 0)
-        self._nodes = {name: self._node(context, threads) for name, context in contexts.items()}
-        started = self.clock()
-        self._streams = {s.name: _StreamState(s, self._reader(s), started) for s in self.graph.streams}
-        depths = sorted({context.operator.depth for context in contexts.values()})
-        self._levels = [[n for n in self._nodes.values() if n.context.operator.depth == depth] for depth in depths]
-        self._passed = _BEGINNING
+        readers = {
+            s.name: tuple(o.name for o in self.graph.operators if s.name in o.inputs) for s in self.graph.streams
+        }
+        self._ports = {s.name: Port(s.name, readers[s.name], s) for s in self.graph.streams}
+        self._flow = Flow(contexts, list(self._ports.values()), self.threads or os.cpu_count() or 1)
+        self._readers = {stream.name: self._reader(stream) for stream in self.graph.streams}
+        self._time = Clock.of(self.graph.streams)
+        self._time.advance(self.clock())
         self._closed = False
-        self._pending = {s.name: Inbox() for s in self.graph.streams}
-
-    def _node(self, context: Context, threads: int) -> _Node:
-        operator = compile_operator(context, threads)
-        return _Node(context, operator, {name: Inbox() for name in context.inputs})
 
     def _reader(self, stream: Stream) -> StreamReader:
         read: frozenset[str] = frozenset()
-        for node in self._nodes.values():
+        for node in self._flow.nodes.values():
             read |= node.operator.columns_read().get(stream.name, frozenset())
         return StreamReader(stream, read, self.provenance)
 
@@ -153,23 +124,22 @@ class Engine:
         """Read some rows of a stream, in the order in which they came (the stream's name may be left out if there is
         one only): a table or record batch, one event as a dict, or several. Complex events come out as soon as the
         watermark makes them certain."""
-        self._refuse_unbounded()
-        state = self._stream(stream)
-        conformed = conform(_as_table(rows, state.stream), state.stream, place=f"rows of {state.stream.name}")
-        state.seen_at = self.clock()
-        before = latest(conformed.times, state.latest)
-        limit = np.where(before == _BEGINNING, _BEGINNING, before - state.stream.watermark_us)
-        late = (conformed.times < limit) | (conformed.times < self._passed)
-        if len(conformed.times):
-            state.latest = max(state.latest, int(conformed.times[~late].max(initial=_BEGINNING)))
-        lateness = np.maximum(limit, self._passed) - conformed.times
-        batch = state.reader.batch(conformed)
-        batch.require(state.reader.derived)
-        self._pending[state.stream.name].add(batch.take(~late) if late.any() else batch)
+        refuse_unbounded_state(self.graph)
+        reader = self._reader_of(stream)
+        name, now = reader.stream.name, self.clock()
+        conformed = conform(_as_table(rows, reader.stream), reader.stream, place=f"rows of {name}")
+        before = latest(conformed.times, self._time.streams[name].latest)
+        limit = np.where(before == BEGINNING, BEGINNING, before - reader.stream.watermark_us)
+        limit = np.maximum(limit, self._time.passed)
+        late = conformed.times < limit
+        batch = reader.batch(conformed)
+        batch.require(reader.derived)
+        self._flow.add(self._ports[name], batch.take(~late) if late.any() else batch)
+        self._time.see(name, int(conformed.times[~late].max(initial=BEGINNING)), now)
         return self._advance(
-            self._watermark(),
-            late={state.stream.name: _late_table(conformed.events, late, lateness)} if late.any() else {},
-            rejected={state.stream.name: conformed.rejected} if conformed.rejected.num_rows else {},
+            self._time.advance(now),
+            late={name: _late_table(conformed.events, late, limit - conformed.times)} if late.any() else {},
+            rejected={name: conformed.rejected} if conformed.rejected.num_rows else {},
             events=len(conformed.times),
         )
 
@@ -183,35 +153,15 @@ class Engine:
         self._closed = True
         return self._advance(END, rejected=rejected, events=events)
 
-    def _watermark(self) -> int:
-        """How far time has passed: the slowest stream decides, but for those that have been silent too long."""
-        now = self.clock()
-
-        def is_idle(state: _StreamState) -> bool:
-            after = state.stream.idle_after_us
-            return after is not None and (now - state.seen_at) * 1e6 >= after
-
-        active = [state.watermark for state in self._streams.values() if not is_idle(state)]
-        return max(self._passed, min(active, default=self._passed))
-
-    def _stream(self, name: str | None) -> _StreamState:
+    def _reader_of(self, name: str | None) -> StreamReader:
         if self._closed:
             raise InputError("the engine is closed", remedy="Make a new Engine for more events.")
-        if name is None and len(self._streams) == 1:
-            return next(iter(self._streams.values()))
-        if name not in self._streams:
-            known = did_you_mean(name or "", self._streams)
+        if name is None and len(self._readers) == 1:
+            return next(iter(self._readers.values()))
+        if name not in self._readers:
+            known = did_you_mean(name or "", self._readers)
             raise InputError(f"no stream {name!r} in the query" if name else "which stream?", remedy=known)
-        return self._streams[name]
-
-    def _refuse_unbounded(self) -> None:
-        for node in self._nodes.values():
-            if has_unbounded_state(node.context.operator):
-                raise QueryError(
-                    f"{node.context.operator.name} has no window: on an unbounded stream its state would grow for ever",
-                    place=node.context.operator.rule.cases[0].place,
-                    remedy="Add `within T` to its detect, or run it on files or tables: Engine.run.",
-                )
+        return self._readers[name]
 
     # --- bounded input
 
@@ -219,19 +169,18 @@ class Engine:
         """Read bounded sources whole: tables, or paths of files and directories. They are sorted, never late, and
         their end closes all windows of time."""
         for name in sources:
-            self._stream(name)
-        missing = [name for name in self._streams if name not in sources]
+            self._reader_of(name)
+        missing = [name for name in self._readers if name not in sources]
         if missing:
             raise InputError(
                 f"no source for stream {missing[0]}", remedy=f"Sources are needed for: {', '.join(missing)}."
             )
-        readers = {name: state.reader for name, state in self._streams.items()}
         opened = {
-            name: open_source(source, self._streams[name].stream) if isinstance(source, str | Path) else source
+            name: open_source(source, self._readers[name].stream) if isinstance(source, str | Path) else source
             for name, source in sources.items()
         }
-        for piece, following in read_in_order(opened, readers):
-            self._pending[piece.stream].add(piece.batch)
+        for piece, following in read_in_order(opened, self._readers):
+            self._flow.add(self._ports[piece.stream], piece.batch)
             rejected = {piece.stream: piece.rejected} if piece.rejected.num_rows else {}
             if following < END:
                 yield self._advance(following, rejected=rejected, events=len(piece.batch))
@@ -249,105 +198,50 @@ class Engine:
         rejected: dict[str, pa.Table] | None = None,
         events: int = 0,
     ) -> Output:
-        """Time has passed up to `passed`: let every operator read what came before it, inputs first."""
-        self._passed = passed
-        ready = {name: inbox.before(passed) for name, inbox in self._pending.items()}
-        produced: dict[str, Produced] = {}
-        for level in self._levels:
-            for node in level:
-                for input_, inbox in node.inboxes.items():
-                    batch = produced[input_].events if input_ in self._nodes else ready[input_]
-                    if batch is not None:
-                        inbox.add(batch)
-            produced |= self._process(level, passed, sum(len(batch) for batch in ready.values() if batch is not None))
+        """Time has passed up to `passed`: let operators read what came before it."""
+        self._time.passed = passed
+        produced = self._flow.advance(passed)
         shown = {
             name: result
             for name, result in produced.items()
-            if self.show_definitions or self._nodes[name].context.operator.subscription is not None
+            if self.show_definitions or self._flow.contexts[name].operator.subscription is not None
         }
-        complex_ = {name: _table(self._nodes[name].context, result.events) for name, result in shown.items()}
+        complex_ = {name: _table(self._flow.contexts[name], result.events) for name, result in shown.items()}
         timed_out = {
-            name: _table(self._nodes[name].context, result.timed_out)
+            name: _table(self._flow.contexts[name], result.timed_out)
             for name, result in produced.items()
-            if self._nodes[name].context.operator.rule.timed_out
+            if self._flow.contexts[name].operator.rule.timed_out
         }
         selections = {name: r.selections for name, r in produced.items() if r.selections is not None}
         low = min((result.low_watermark for result in shown.values()), default=passed)
         failed = dict(self._failed_calls)
         self._failed_calls.clear()
-        return Output(complex_, timed_out, late or {}, rejected or {}, events, failed, selections, low)
-
-    def _process(self, level: list[_Node], passed: int, events: int) -> dict[str, Produced]:
-        """Operators that do not read each other, side by side where there is enough to do."""
-
-        def step(node: _Node) -> Produced:
-            limit = min([passed, *(self._nodes[name].low_watermark for name in node.inboxes if name in self._nodes)])
-            inputs = {t: batch for t, inbox in node.inboxes.items() if (batch := inbox.before(limit)) is not None}
-            return node.operator.process(inputs, limit)
-
-        if len(level) > 1 and self._threads > 1 and events >= WORTH_A_THREAD:
-            with ThreadPoolExecutor(self._threads) as pool:
-                results = list(pool.map(step, level))
-        else:
-            results = [step(node) for node in level]
-        for node, result in zip(level, results, strict=True):
-            node.low_watermark = result.low_watermark
-        return {node.context.operator.name: result for node, result in zip(level, results, strict=True)}
+        duplicates, self._flow.duplicates = self._flow.duplicates, 0
+        return Output(complex_, timed_out, late or {}, rejected or {}, events, duplicates, failed, selections, low)
 
     # --- snapshots
 
     def snapshot(self) -> bytes:
         """The whole state, for `restore` in another engine of the same query."""
-        tables: dict[str, pa.Table] = {}
-        for name, node in self._nodes.items():
-            tables |= {f"operator/{name}/{part}": table for part, table in node.operator.snapshot().items()}
-            tables |= {f"inbox/{name}/{type_}": inbox.table() for type_, inbox in node.inboxes.items()}
-        tables |= {f"stream/{name}": inbox.table() for name, inbox in self._pending.items()}
-        tables["engine"] = self._progress()
-        return pack(tables)
+        rows = pa.array([reader.rows_read for reader in self._readers.values()], pa.int64())
+        read = pa.table({"stream": pa.array(list(self._readers), pa.string()), "rows": rows})
+        return pack(self._flow.snapshot() | {"clock": self._time.table(), "read": read})
 
     def restore(self, snapshot: bytes, *, changed: Collection[str] = ()) -> None:
-        """Go on from a snapshot. Operators named in `changed` (and those new in the query) start afresh; any other
-        whose program is not that of the snapshot is refused."""
+        """Go on from a snapshot. Operators whose program is not that of the snapshot start afresh if they are named
+        in `changed`, and are refused otherwise. New ones begin with the next event."""
         tables = unpack(snapshot)
-        for name, node in self._nodes.items():
-            parts = {part: tables.get(f"operator/{name}/{part}") for part in node.operator.digests()}
-            if name in changed or all(table is None for table in parts.values()):
-                continue
-            for part, digest in node.operator.digests().items():
-                if parts[part] is None or digest_of(parts[part]) != digest:
-                    raise StateError(
-                        f"the snapshot's state of {name} is of another program",
-                        remedy=f"Restore with changed=['{name}'] to start it afresh, or use the query of the snapshot.",
-                    )
-            node.operator.restore(parts)
-            for type_, inbox in node.inboxes.items():
-                inbox.restore(tables[f"inbox/{name}/{type_}"])
-        for name, inbox in self._pending.items():
-            if f"stream/{name}" in tables:
-                inbox.restore(tables[f"stream/{name}"])
-        self._restore_progress(tables["engine"])
-
-    def _progress(self) -> pa.Table:
-        """How far every stream and operator has come."""
-        streams = [(f"stream/{name}", state.latest, state.reader.rows_read) for name, state in self._streams.items()]
-        operators = [(f"operator/{name}", node.low_watermark, 0) for name, node in self._nodes.items()]
-        names, times, rows = zip(*streams, *operators, ("engine", self._passed, 0), strict=True)
-        return pa.table({"name": names, "time": pa.array(times, pa.int64()), "rows": pa.array(rows, pa.int64())})
-
-    def _restore_progress(self, table: pa.Table) -> None:
-        for row in table.to_pylist():
-            kind, _, name = row["name"].partition("/")
-            if kind == "engine":
-                self._passed = row["time"]
-            elif kind == "stream" and name in self._streams:
-                self._streams[name].latest, self._streams[name].reader.rows_read = row["time"], row["rows"]
-            elif kind == "operator" and name in self._nodes:
-                self._nodes[name].low_watermark = row["time"]
+        self._flow.restore(tables, changed)
+        self._time.restore(tables["clock"])
+        for stream in self._time.streams.values():
+            stream.seen_at = self.clock()  # nobody could come while the engine did not run
+        for row in tables["read"].to_pylist():
+            if row["stream"] in self._readers:
+                self._readers[row["stream"]].rows_read = row["rows"]
 
     def program(self, name: str) -> object:
         """What the kernel runs for a definition or subscription; prints itself."""
-        return self._nodes[name].operator
+        return self._flow.nodes[name].operator
 
 
 def _table(context: Context, batch: Batch) -> pa.Table:

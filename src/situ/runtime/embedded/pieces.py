@@ -33,7 +33,9 @@ class StreamReader:
         self.stream = stream
         declared = [attribute.name for attribute in stream.attributes]
         self.needed = [
-            name for name in declared if name in columns or (name in (stream.location or ()) and "_x_min" in columns)
+            name
+            for name in declared
+            if name in columns or name == stream.unique or (name in (stream.location or ()) and "_x_min" in columns)
         ]
         self.derived = [name for name in (*EXTENT, ORIGINS) if name in columns]
         self.rows_read = 0

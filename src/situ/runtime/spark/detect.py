@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -15,22 +15,34 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
-from situ.core.types import INT
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Query
-from situ.graph.typing import Scope
 from situ.kernel.batch import EXTENT
 from situ.kernel.operator import contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
-from situ.runtime.spark.catalyst import all_of, any_of, expression_to_column
+from situ.runtime.spark.crossing import column, crossing
+from situ.runtime.spark.detect_stream import detect_stream
 from situ.runtime.spark.functions import functions_used
-from situ.runtime.spark.inputs import StreamInput, dataframe_to_input
-from situ.runtime.spark.output import CALLS, COMPLEX_EVENT, FAILED_CALL, KINDS, REASONS, REJECTED, TIMED_OUT, Output
-from situ.runtime.spark.plan import Read, SparkPlan, plan_on_spark
+from situ.runtime.spark.inputs import JudgedRows, StreamInput, dataframe_to_input, dataframe_to_rows
+from situ.runtime.spark.metrics import observed
+from situ.runtime.spark.output import (
+    CALLS,
+    COMPLEX_EVENT,
+    FAILED_CALL,
+    FIGURES,
+    KINDS,
+    LATE,
+    LATENESS,
+    REASONS,
+    REJECTED,
+    TIMED_OUT,
+    Output,
+)
+from situ.runtime.spark.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.shards import PACKETS
-from situ.runtime.spark.stage import MARKS_PER_COLUMN, TIME, Packer, StageRun, mark_columns
+from situ.runtime.spark.stage import Packer, StageRun
 
 
 def detect(
@@ -38,16 +50,40 @@ def detect(
     streams: Mapping[str, DataFrame],
     functions: Functions = default_functions,
     show_definitions: bool = False,
+    *,
+    shards: int | None = None,
+    levels: int | None = None,
+    changed: Collection[str] = (),
 ) -> Detection:
     """The situations that a query finds in DataFrames, one for each of its streams.
 
     Nothing runs until Spark is asked for rows of the result. `show_definitions` gives the complex events of definitions
     too.
+
+    Streaming DataFrames give streaming DataFrames. Three settings are theirs alone. State is kept in `shards` (if not
+    given, as many as `spark.sql.shuffle.partitions`), however many group keys there are. `levels` gives the checkpoint
+    room for rules that regroup more often than today's. Rules named in `changed` may differ from those of the
+    checkpoint, or be gone: they start afresh.
     """
     parsed = parse(query) if isinstance(query, str) else query
     graph = parsed if isinstance(parsed, OperatorGraph) else resolve(parsed, functions)
     for message in warnings_of(graph):
         warnings.warn(message, SituWarning, stacklevel=2)
+    _require_each_stream(graph, streams)
+    endless = [name for name, df in streams.items() if df.isStreaming]
+    if not endless:
+        inputs = {stream.name: dataframe_to_input(streams[stream.name], stream) for stream in graph.streams}
+        return detect_inputs(graph, inputs, functions, show_definitions)
+    if bounded := [name for name in streams if name not in endless]:
+        raise InputError(
+            f"the DataFrame of stream {bounded[0]} ends, and that of {endless[0]} is a stream that does not",
+            remedy="Make all of them streaming (spark.readStream) or none. To look rows up in a table, join it first.",
+        )
+    rows = {stream.name: dataframe_to_rows(streams[stream.name], stream) for stream in graph.streams}
+    return detect_rows(graph, rows, functions, show_definitions, shards=shards, levels=levels, changed=changed)
+
+
+def _require_each_stream(graph: OperatorGraph, streams: Mapping[str, DataFrame]) -> None:
     names = [stream.name for stream in graph.streams]
     for name in streams:
         if name not in names:
@@ -56,14 +92,21 @@ def detect(
         raise InputError(
             f"no DataFrame for stream {missing[0]}", remedy=f"DataFrames are needed for: {', '.join(missing)}."
         )
-    for name, df in streams.items():
-        if df.isStreaming:
-            raise InputError(
-                f"the DataFrame of stream {name} is a stream that does not end",
-                remedy="Give a bounded one (spark.read, not spark.readStream), or feed a situ.Engine.",
-            )
-    inputs = {stream.name: dataframe_to_input(streams[stream.name], stream) for stream in graph.streams}
-    return detect_inputs(graph, inputs, functions, show_definitions)
+
+
+def detect_rows(
+    graph: OperatorGraph,
+    rows: Mapping[str, JudgedRows],
+    functions: Functions = default_functions,
+    show_definitions: bool = False,
+    *,
+    shards: int | None = None,
+    levels: int | None = None,
+    changed: Collection[str] = (),
+) -> Detection:
+    """The same for rows of streams that have been judged."""
+    found = detect_stream(graph, rows, functions, show_definitions, shards, levels, changed)
+    return Detection(found.plan, found.output, found.rows, None)
 
 
 def detect_inputs(
@@ -78,60 +121,24 @@ def detect_inputs(
     output = Output.of(contexts_of(graph, functions, provenance=False), show_definitions, used)
     some = next(iter(inputs.values())).events
     shards = int(some.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    packets: DataFrame | None = None
+    packed = [
+        crossing(inputs[read.stream.name].events, read, graph, functions).mapInArrow(
+            Packer(read, plan, shards).pack, PACKETS
+        )
+        for read in plan.reads
+    ]
+    packets = reduce(DataFrame.union, packed)
     for stage in plan.stages:
-        parts = [] if packets is None else [packets]
-        for read in stage.reads:
-            crossing = _crossing(inputs[read.stream.name].events, read, graph, functions)
-            packer = Packer(read, stage.routes, stage.number, shards)
-            parts.append(crossing.mapInArrow(packer.pack, PACKETS))
         run = StageRun(plan, stage.number, shards, output, used)
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
-        packets = reduce(DataFrame.union, parts).repartition("shard").mapInArrow(run.run, schema)
-    assert packets is not None
+        packets = packets.repartition("shard").mapInArrow(run.run, schema)
     rejected = reduce(DataFrame.union, [input_.rejected for input_ in inputs.values()])
     return Detection(plan, output, packets, rejected)
-
-
-def _crossing(events: DataFrame, read: Read, graph: OperatorGraph, functions: Functions) -> DataFrame:
-    """The rows and columns of a stream that cross to Python, under names that cannot clash."""
-    schema = graph.schemas[read.stream.name]
-    scope = Scope({}, functions=functions).with_this(read.stream.name, schema)
-
-    def attribute(name: str) -> Column:
-        return _column(name).cast("bigint") if schema.type_of(name) is INT else _column(name)
-
-    def judged(number: int) -> Column:
-        conditions = [expression_to_column(c, scope, attribute, _column(TIME)) for c in read.tests[number].pushed]
-        return all_of([c for c in conditions if c is not None])
-
-    tests = [judged(number) for number in range(len(read.tests))]
-    if read.filtered:
-        taken = sorted(frozenset[int]().union(*(taker.tests or () for taker in read.takers)))
-        events = events.filter(any_of([tests[number] for number in taken]))
-    marks = [_marks(tests[n * MARKS_PER_COLUMN :][:MARKS_PER_COLUMN]) for n in range(len(mark_columns(read)))]
-    crossing = [_column(TIME), *marks, *(_column(name) for name in read.columns)]
-    return events.select(*(column.alias(f"c{n}") for n, column in enumerate(crossing)))
-
-
-def _marks(tests: list[Column]) -> Column:
-    """Tests as bits of one number."""
-    width = next(name for bits, name in _WIDTHS.items() if len(tests) <= bits)
-    bits = [F.when(test, F.lit(1 << n).cast(width)).otherwise(F.lit(0).cast(width)) for n, test in enumerate(tests)]
-    return reduce(Column.bitwiseOR, bits)
-
-
-#: The narrowest integer for so many bits: every byte crosses to Python and is shuffled.
-_WIDTHS = {7: "tinyint", 15: "smallint", 31: "int", MARKS_PER_COLUMN: "bigint"}
 
 
 def _spelt(column: str, words: tuple[str, ...]) -> Column:
     """Numbers as the words that they stand for."""
     return F.element_at(F.array(*(F.lit(word) for word in words)), F.col(column) + F.lit(1))
-
-
-def _column(name: str) -> Column:
-    return F.col(f"`{name.replace('`', '``')}`")
 
 
 @dataclass(frozen=True)
@@ -144,12 +151,15 @@ class Detection:
     plan: SparkPlan
     output: Output
     found: DataFrame
-    rejected_rows: DataFrame
+    rejected_rows: DataFrame | None  # None: among those found
 
     @property
     def events(self) -> DataFrame:
         """Everything in one table: `_kind` and `_name` say what a row is."""
         spelt = {"_kind": _spelt("_kind", KINDS), "_name": _spelt("_name", self.output.names)}
+        if self.rejected_rows is None:
+            kept = observed(self.found).filter(F.col("_kind") != KINDS.index(FIGURES)).drop("_figures")
+            return kept.withColumns(spelt)
         tags = [F.lit(REJECTED).alias("_kind"), F.col("_stream").alias("_name")]
         rejected = self.rejected_rows.select(*tags, *REASONS)
         return self.found.withColumns(spelt).unionByName(rejected, allowMissingColumns=True)
@@ -172,7 +182,24 @@ class Detection:
     @property
     def rejected(self) -> DataFrame:
         """Rows that do not fit the declaration of their stream, and why."""
-        return self.rejected_rows
+        if self.rejected_rows is not None:
+            return self.rejected_rows
+        return self._of_streams(REJECTED).select(self._stream, *REASONS)
+
+    @property
+    def late(self) -> DataFrame:
+        """Events of streaming DataFrames that came too late for rules that would have read them: `_row` has the
+        attributes that the query reads, `_lateness` is how far time had come beyond `_time`."""
+        if self.rejected_rows is not None:
+            raise InputError("a table is sorted, so none of its rows are late", remedy="Ask streaming DataFrames only.")
+        return self._of_streams(LATE).select(self._stream, "_time", LATENESS, "_row")
+
+    def _of_streams(self, kind: str) -> DataFrame:
+        return self.found.filter(F.col("_kind") == KINDS.index(kind))
+
+    @property
+    def _stream(self) -> Column:
+        return _spelt("_name", self.output.names).alias("_stream")
 
     @property
     def failed_calls(self) -> DataFrame:
@@ -185,7 +212,7 @@ class Detection:
         (operator,) = (o for o in self.output.operators if o.name == name)
         numbers = KINDS.index(kind), self.output.names.index(name)
         rows = self.found.filter((F.col("_kind") == numbers[0]) & (F.col("_name") == numbers[1]))
-        attributes = [_column(self.output.columns[name, a][0]).alias(a) for a in operator.schema.names]
+        attributes = [column(self.output.columns[name, a][0]).alias(a) for a in operator.schema.names]
         extent = EXTENT if name in self.output.located else ()
         return rows.select(*attributes, "_time", *extent)
 

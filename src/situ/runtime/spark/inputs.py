@@ -7,7 +7,7 @@ not fit are a second branch over the same input, with the reasons that the embed
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -83,6 +83,27 @@ def files_to_input(spark: SparkSession, path: str | Path, stream: Stream) -> Str
 
 def _rows_to_input(df: DataFrame, stream: Stream, place: str, root: Root | None = None) -> StreamInput:
     """`root` is given where the rows are those of Parquet files, and have places of their own."""
+    judged = _judge(df, stream, place)
+    events = _numbered(df).filter(~judged.misfit).select(*judged.values)
+    whole = df if root is None else df.select("*", "_metadata.file_path", "_metadata.row_index")
+    misfits = _numbered(whole).filter(judged.misfit)
+    shown = [*judged.shown, *(F.col(name) for name in misfits.columns[len(judged.shown) :])]
+    rejecter = _Rejecter(stream, judged.names, place, root)
+    return StreamInput(events, misfits.select(*shown).mapInArrow(rejecter.reject_all, REJECTED))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Columns over `_numbered` rows: does a row not fit, the attributes and the time of one that does, and the row as
+    it can be shown."""
+
+    misfit: Column
+    values: list[Column]
+    shown: list[Column]
+    names: tuple[str, ...]
+
+
+def _judge(df: DataFrame, stream: Stream, place: str) -> _Judged:
     fields = df.schema.fields
     schema = pa.schema([(field.name, spark_to_arrow(field.dataType)) for field in fields])
     conversions_to(stream, schema, place)
@@ -90,17 +111,28 @@ def _rows_to_input(df: DataFrame, stream: Stream, place: str, root: Root | None 
     found = {a.name: type_found(a, stream, schema, place) for a in stream.attributes}
     readings = {a.name: attribute_reading(columns[a.name], found[a.name], a.type) for a in stream.attributes}
     declared = next(a.type for a in stream.attributes if a.name == stream.time)
-    value = readings[stream.time].value
-    time = time_reading(columns[stream.time], value, declared, stream.time_unit)
+    time = time_reading(columns[stream.time], readings[stream.time].value, declared, stream.time_unit)
     misfit = any_of([misfit for reading in (*readings.values(), time) for misfit in reading.misfits])
     values = [reading.value.alias(name) for name, reading in readings.items()]
-    events = _numbered(df).filter(~misfit).select(*values, time.value.alias("_time"))
-    whole = df if root is None else df.select("*", "_metadata.file_path", "_metadata.row_index")
-    misfits = _numbered(whole).filter(misfit)
     shown = [F.col(f"c{i}").cast(shown_type(field.dataType)).alias(f"c{i}") for i, field in enumerate(fields)]
-    shown += [F.col(name) for name in misfits.columns[len(fields) :]]
-    rejecter = _Rejecter(stream, tuple(schema.names), place, root)
-    return StreamInput(events, misfits.select(*shown).mapInArrow(rejecter.reject, REJECTED))
+    return _Judged(misfit, [*values, time.value.alias("_time")], shown, tuple(schema.names))
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """All rows of a streaming DataFrame: attributes, `_time`, and `_misfit`, a struct that is null where a row fits.
+    `reject` makes `_reason`, `_row` and `_place` of the fields of that struct."""
+
+    rows: DataFrame
+    reject: Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def dataframe_to_rows(df: DataFrame, stream: Stream) -> JudgedRows:
+    """The rows of a streaming DataFrame, which is read once: rows that do not fit go along with the others."""
+    place = f"rows of {stream.name}"
+    judged = _judge(df, stream, place)
+    misfit = F.when(judged.misfit, F.struct(*judged.shown)).alias("_misfit")
+    return JudgedRows(_numbered(df).select(*judged.values, misfit), _Rejecter(stream, judged.names, place, None).reject)
 
 
 def _numbered(df: DataFrame) -> DataFrame:
@@ -134,20 +166,22 @@ class _Rejecter:
     place: str
     root: Root | None
 
-    def reject(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            table = pa.table(batch.columns[: len(self.names)], names=self.names)
-            conversions = conversions_to(self.stream, table.schema, self.place)
-            columns = attribute_columns(table, self.stream, list(conversions))
-            reasons = judge(*convert_columns(columns, self.stream, conversions), self.stream).reasons
-            yield pa.record_batch(
-                {
-                    "_stream": pa.repeat(self.stream.name, len(table)),
-                    "_reason": pa.array([reasons.get(row, _NOT_IN_ITS_ZONE) for row in range(len(table))]),
-                    "_row": rows_to_json(table),
-                    "_place": pa.array(self._places(batch), pa.string()),
-                }
-            )
+    def reject_all(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(self.reject, batches)
+
+    def reject(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        table = pa.table(batch.columns[: len(self.names)], names=self.names)
+        conversions = conversions_to(self.stream, table.schema, self.place)
+        columns = attribute_columns(table, self.stream, list(conversions))
+        reasons = judge(*convert_columns(columns, self.stream, conversions), self.stream).reasons
+        return pa.record_batch(
+            {
+                "_stream": pa.repeat(self.stream.name, len(table)),
+                "_reason": pa.array([reasons.get(row, _NOT_IN_ITS_ZONE) for row in range(len(table))]),
+                "_row": rows_to_json(table),
+                "_place": pa.array(self._places(batch), pa.string()),
+            }
+        )
 
     def _places(self, batch: pa.RecordBatch) -> list[str]:
         if self.root is None:

@@ -12,16 +12,38 @@ import pyarrow as pa
 from situ.core.functions import Function
 from situ.core.types import INT, NULL, STRING, TIMESTAMP_ARROW, Type, to_arrow
 from situ.graph.operators import Operator
+from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, Batch, as_timestamps
 from situ.kernel.operator import Context
 
-COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED = "complex event", "timed out", "failed call", "rejected"
+COMPLEX_EVENT, TIMED_OUT, FAILED_CALL = "complex event", "timed out", "failed call"
+REJECTED, LATE, FIGURES = "rejected", "late", "figures"
 #: Kinds cross from Python as their number here.
-KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL)
+KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED, LATE, FIGURES)
 
-#: The columns of a failed call beside its name, and of a rejected row.
+#: The columns of a failed call beside its name, of a rejected row, and of a late one.
 CALLS = "_calls"
 REASONS = ("_reason", "_row", "_place")
+LATENESS = "_lateness"
+
+#: What one shard of a stage reports of one step: not for users, but for the metrics of a streaming query.
+#: `input` counts rows that were read, `events` those that reached the shard; latencies are from the time of complex
+#: events to the moment in which they were found.
+FIGURES_TYPE = pa.struct(
+    [
+        ("stage", pa.int32()),
+        ("shard", pa.int32()),
+        ("input", pa.int64()),
+        ("events", pa.int64()),
+        ("duplicates", pa.int64()),
+        ("state_bytes", pa.int64()),
+        ("busy_ms", pa.float64()),
+        ("watermark", TIMESTAMP_ARROW),
+        ("found", pa.int64()),
+        ("latency_sum_s", pa.float64()),
+        ("latency_max_s", pa.float64()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -36,22 +58,27 @@ class Output:
     located: frozenset[str]
     shown: tuple[str, ...]
     functions: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()  # of streaming queries, whose late and rejected rows are rows of the table, too
 
     @classmethod
     def of(
-        cls, contexts: Mapping[str, Context], show_definitions: bool, functions: tuple[Function, ...] = ()
+        cls,
+        contexts: Mapping[str, Context],
+        show_definitions: bool,
+        functions: tuple[Function, ...] = (),
+        streams: tuple[str, ...] = (),
     ) -> Output:
         """The complex events of subscriptions (or of all), and what times out."""
         operators = [context.operator for context in contexts.values()]
         shown = tuple(o.name for o in operators if show_definitions or o.subscription is not None)
         named = tuple(o for o in operators if o.name in shown or o.rule.timed_out)
         located = frozenset(o.name for o in named if contexts[o.name].located)
-        return cls(named, located, shown, tuple(function.name for function in functions))
+        return cls(named, located, shown, tuple(function.name for function in functions), streams)
 
     @property
     def names(self) -> tuple[str, ...]:
         """What a row can be called; names, too, cross as numbers."""
-        return (*(operator.name for operator in self.operators), *self.functions)
+        return (*(operator.name for operator in self.operators), *self.functions, *self.streams, FIGURES)
 
     @cached_property
     def columns(self) -> dict[tuple[str, str], tuple[str, Type]]:
@@ -70,11 +97,14 @@ class Output:
 
     @cached_property
     def fields(self) -> dict[str, pa.DataType]:
-        """The columns of the table, as they leave Python: without those of rejected rows, and with numbers for tags."""
+        """The columns of the table, as they leave Python: with numbers for tags."""
         fields = {"_kind": pa.int8(), "_name": pa.int32(), "_time": TIMESTAMP_ARROW}
         fields |= dict.fromkeys(EXTENT if self.located else (), pa.float64())
         fields |= {column: to_arrow(type_) for column, type_ in self.columns.values()}
-        return fields | {CALLS: to_arrow(INT)}
+        fields |= {CALLS: to_arrow(INT)}
+        if self.streams:
+            fields |= dict.fromkeys(REASONS, pa.string()) | {LATENESS: pa.duration("us"), "_figures": FIGURES_TYPE}
+        return fields
 
     def rows(self, kind: str, name: str, batch: Batch) -> pa.RecordBatch:
         """Complex events as rows of the table."""
@@ -87,6 +117,18 @@ class Output:
 
     def failed_calls(self, function: str, calls: int) -> pa.RecordBatch:
         return self._filled(FAILED_CALL, function, {CALLS: pa.array([calls], pa.int64())}, 1)
+
+    def rejected(self, stream: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows that do not fit their stream, with `_reason`, `_row` and `_place`."""
+        return self._filled(REJECTED, stream, {name: rows.column(name) for name in REASONS}, rows.num_rows)
+
+    def late(self, stream: str, times: I64, lateness_us: I64, rows: pa.Array) -> pa.RecordBatch:
+        """Events that came too late; `rows` are their texts."""
+        values = {"_time": as_timestamps(times), LATENESS: pa.array(lateness_us, pa.duration("us")), "_row": rows}
+        return self._filled(LATE, stream, values, len(times))
+
+    def figures(self, values: Mapping[str, object]) -> pa.RecordBatch:
+        return self._filled(FIGURES, FIGURES, {"_figures": pa.array([values], FIGURES_TYPE)}, 1)
 
     def _filled(self, kind: str, name: str, values: dict[str, pa.Array], length: int) -> pa.RecordBatch:
         values["_kind"] = pa.array(np.full(length, KINDS.index(kind), np.int8))

@@ -1,7 +1,7 @@
 """Operator graph -> plan: what Spark does, and what crosses to Python.
 
-A stage is: for every stream that it reads, a filter and a projection in Catalyst; one crossing to Python, which packs
-the rows by shard; one shuffle of packets; one crossing in which the operators run.
+Every stream is read once: a filter and a projection in Catalyst, and one crossing to Python, which packs the rows by
+shard for all stages. A stage is one shuffle of packets and one crossing in which operators run.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ class StreamTest:
 
 @dataclass(frozen=True, slots=True)
 class Taker:
-    """A route that reads a stream: rows that fulfil one of these tests (None: all rows)."""
+    """A route of a stage that reads a stream: rows that fulfil one of these tests (None: all rows)."""
 
+    stage: int
     route: int
     tests: frozenset[int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What crosses of one stream for one stage."""
+    """What crosses of one stream."""
 
     stream: Stream
     tests: tuple[StreamTest, ...]
@@ -74,15 +75,15 @@ class Read:
         return any(test.pushed for test in self.tests) and not (self.filtered and len(self.tests) == 1)
 
     def __str__(self) -> str:
-        lines = [f"  read {self.stream.name}: {'rows that fulfil a test' if self.filtered else 'all rows'}"]
-        lines += [f"    test {number} {test}" for number, test in enumerate(self.tests)]
-        lines.append(f"    cross: {', '.join(('the time', *self.columns, *(['marks of the tests'] * self.marked)))}")
+        lines = [f"read {self.stream.name}: {'rows that fulfil a test' if self.filtered else 'all rows'}"]
+        lines += [f"  test {number} {test}" for number, test in enumerate(self.tests)]
+        lines.append(f"  cross: {', '.join(('the time', *self.columns, *(['marks of the tests'] * self.marked)))}")
         if self.ties:
             lines.append(
-                f"    {', '.join(sorted(self.ties))}: only because equal times are ordered by all attributes; "
+                f"  {', '.join(sorted(self.ties))}: only because equal times are ordered by all attributes; "
                 f"`order ATTRIBUTE` in the declaration of {self.stream.name} would need that one alone"
             )
-        lines += [f"    all rows cross: positions count in {name}" for name in self.positions_of]
+        lines += [f"  all rows cross: positions count in {name}" for name in self.positions_of]
         return "\n".join(lines)
 
 
@@ -91,17 +92,13 @@ class Stage:
     """One shuffle, and the routes behind it."""
 
     number: int
-    reads: tuple[Read, ...]
     routes: tuple[Route, ...]
 
     def __str__(self) -> str:
-        lines = [f"stage {self.number + 1}", *map(str, self.reads)]
-        streams = {read.stream.name for read in self.reads}
+        lines = [f"stage {self.number + 1}"]
         for route in self.routes:
-            handed = [name for name in route.reads if name not in streams]
             lines.append(f"  run {route.partitioning}")
-            lines.append(f"    {', '.join(operator.name for operator in route.operators)}")
-            lines += [f"    from earlier stages: {', '.join(handed)}"] * bool(handed)
+            lines.append(f"    {', '.join(o.name for o in route.operators)}, from {', '.join(route.reads)}")
         return "\n".join(lines)
 
 
@@ -110,10 +107,15 @@ class SparkPlan:
     """How a query runs on Spark."""
 
     graph: OperatorGraph
+    reads: tuple[Read, ...]
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.stages))
+        return "\n".join(map(str, (*self.reads, *self.stages)))
+
+    def read(self, stream: str) -> Read | None:
+        """What crosses of a stream; None for complex events, and for a stream that nothing reads."""
+        return next((read for read in self.reads if read.stream.name == stream), None)
 
     def readers(self, event_type: str) -> list[tuple[int, int]]:
         """The stages and routes that read an event type from outside of themselves."""
@@ -137,58 +139,63 @@ def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions
     ...       assign   by = b.value - a.value
     ...       group by sensor
     ... '''))))
+    read Reading: all rows
+      test 0 in Catalyst: this.value > 0
+      test 1 every row
+      cross: the time, sensor, value, marks of the tests
     stage 1
-      read Reading: all rows
-        test 0 in Catalyst: this.value > 0
-        test 1 every row
-        cross: the time, sensor, value, marks of the tests
       run by key: sensor
-        Rise
+        Rise, from Reading
     """
     contexts = contexts_of(graph, functions, provenance=False)
     running = {name: compile_operator(context) for name, context in contexts.items()}
     routes = routes_of(graph)
-    stages = []
-    for number in sorted({route.stage for route in routes}):
-        of_stage = tuple(route for route in routes if route.stage == number)
-        reads = tuple(
-            _read(stream, of_stage, contexts, running, functions)
-            for stream in graph.streams
-            if any(stream.name in route.reads for route in of_stage)
-        )
-        stages.append(Stage(number, reads, of_stage))
-    return SparkPlan(graph, tuple(stages))
+    numbers = sorted({route.stage for route in routes})
+    stages = tuple(Stage(number, tuple(route for route in routes if route.stage == number)) for number in numbers)
+    reads = (_read(stream, stages, contexts, running, functions) for stream in graph.streams)
+    return SparkPlan(graph, tuple(read for read in reads if read is not None), stages)
 
 
 def _read(
     stream: Stream,
-    routes: tuple[Route, ...],
+    stages: tuple[Stage, ...],
     contexts: dict[str, Context],
     running: dict[str, RunningOperator],
     functions: Functions,
-) -> Read:
-    schema = next(context.schemas[stream.name] for context in contexts.values())
+) -> Read | None:
+    places = [(stage.number, n, route) for stage in stages for n, route in enumerate(stage.routes)]
+    readers = {
+        (stage, n): [operator for operator in route.operators if stream.name in operator.inputs]
+        for stage, n, route in places
+    }
+    operators = [operator for of_route in readers.values() for operator in of_route]
+    if not operators:
+        return None
+    schema = contexts[operators[0].name].schemas[stream.name]
     scope = Scope({}, functions=functions).with_this(stream.name, schema)
-    readers = [(n, o) for n, route in enumerate(routes) for o in route.operators if stream.name in o.inputs]
-    asked = dict.fromkeys(c for _, operator in readers for c in running[operator.name].tests()[stream.name])
+    asked = dict.fromkeys(c for operator in operators for c in running[operator.name].tests()[stream.name])
     tests = tuple(StreamTest(c, tuple(x for x in c if is_expressible(x, scope))) for c in asked)
     judged = {test.conditions for test in tests if test.complete}
-    columns: set[str] = set()
+    columns = {stream.unique} if stream.unique else set[str]()
     ordering: set[str] = set()
-    for number, operator in readers:
+    for operator in operators:
         read = running[operator.name].columns_read(judged)[stream.name]
         columns |= read - {*EXTENT}
         if {*EXTENT} & read and stream.location:
             columns |= {*stream.location}
-        if isinstance(key := routes[number].partitioning, ByKey):
-            columns |= {*key.keys}
         if not isinstance(partitioning_of(operator), Anywhere):  # then the order of events matters
             ordering |= {*contexts[operator.name].inputs[stream.name].tie_attributes}
+    for stage, n, route in places:
+        if readers[stage, n] and isinstance(route.partitioning, ByKey):
+            columns |= {*route.partitioning.keys}
     takers = tuple(
-        Taker(n, _taken(stream.name, [o for m, o in readers if m == n], tests, running))
-        for n in dict.fromkeys(number for number, _ in readers)
+        Taker(stage, n, _taken(stream.name, of_route, tests, running))
+        for (stage, n), of_route in readers.items()
+        if of_route
     )
-    counting = tuple(o.name for _, o in readers if running[o.name].counts_positions)
+    counting = tuple(operator.name for operator in operators if running[operator.name].counts_positions)
+    if stream.unique:
+        ordering |= {*contexts[operators[0].name].inputs[stream.name].tie_attributes}
     crossing = tuple(name for name in schema.names if name in columns | ordering)
     ties = frozenset() if stream.order else frozenset(ordering - columns)
     return Read(stream, tests, crossing, takers, ties, counting)

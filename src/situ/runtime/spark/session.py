@@ -29,6 +29,11 @@ CONNECT_PORT, ANSWER_S = 15002, 20
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+#: The state store of streaming queries.
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
 #: Set for all sessions that are made here, on Spark Connect too.
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
@@ -36,6 +41,10 @@ _EVERYWHERE = {
     # row. So only rows limit a batch; what situ itself sends is small enough for that (see `shards.PACKET_BYTES`).
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # What streaming queries need: Spark's own default keeps state in Java's memory, and not for queries such as ours.
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    # A micro-batch writes what changed in the state, not a whole copy of it, which takes a third of a small one's time.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
 
@@ -176,6 +185,8 @@ def _local_defaults(environ: Mapping[str, str], memory: int) -> dict[str, str]:
         "spark.python.daemon.module": "situ.runtime.spark.daemon",
         "spark.shuffle.compress": "false",  # what is shuffled stays on this machine, mostly in memory
         "spark.ui.enabled": "false",
+        # Checkpoints lie on this machine: files are made and renamed without a `chmod` process for each.
+        "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_CHECKPOINTS,
     }
     if "SPARK_LOCAL_IP" not in environ:
         # Driver and executor are one process: no need to ask the network what this machine is called.

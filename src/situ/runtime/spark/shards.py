@@ -6,8 +6,10 @@ ones, and Python reads them without converting anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +35,12 @@ PACKETS_ARROW = pa.schema(
 #: Payloads are cut into pieces of about this many bytes. With `spark_session`'s settings, Spark hands 32,768 rows to
 #: Python at once, whatever their size; so many packets stay below the two gigabytes of a binary column.
 PACKET_BYTES = 60_000
+
+
+#: The stage of packets that hold rows of the tagged table, which no stage reads.
+FINISHED = -1
+#: The route of packets that tell all shards of a stage how far time has come.
+CLOCK = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +143,61 @@ def to_packets(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Add
     yield pa.RecordBatch.from_arrays(columns, schema=PACKETS_ARROW)
 
 
+def clock_packets(stages: Sequence[int], shards: int, told: Mapping[str, object]) -> pa.RecordBatch:
+    """The same words for every shard of some stages."""
+    rows = len(stages) * shards
+    columns = [
+        np.repeat(np.array(stages, np.int32), shards),
+        np.tile(np.arange(shards, dtype=np.int32), len(stages)),
+        np.full(rows, CLOCK, np.int32),
+        pa.repeat("", rows),
+        pa.repeat(json.dumps(told).encode(), rows),
+    ]
+    return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=PACKETS_ARROW)
+
+
 def from_packets(packets: pa.RecordBatch) -> Iterator[tuple[int, str, list[pa.RecordBatch]]]:
     """The rows of each packet, with the route and the type that they are for."""
     routes, types = (packets.column(name).to_pylist() for name in ("route", "type"))
     payloads = packets.column("payload")
     for at, (route, type_) in enumerate(zip(routes, types, strict=True)):
-        with pa.ipc.open_stream(payloads[at].as_buffer()) as reader:
-            yield route, type_, list(reader)
+        yield route, type_, rows_of(payloads[at].as_buffer())
+
+
+def rows_of(payload: pa.Buffer | bytes) -> list[pa.RecordBatch]:
+    """The rows of one packet."""
+    with pa.ipc.open_stream(payload) as reader:
+        return list(reader)
+
+
+def even_keys(shards: int, partitions: int) -> list[int]:
+    """A number for each shard, such that Spark's hash deals them out evenly: with two shards and two partitions, one
+    to each. The shards' own numbers would meet in one partition as often as not.
+
+    >>> keys = even_keys(4, 2)
+    >>> sorted(_murmur3(key) % 2 for key in keys)
+    [0, 0, 1, 1]
+    """
+    found: dict[int, list[int]] = {partition: [] for partition in range(partitions)}
+    wanted = [shard % partitions for shard in range(shards)]
+    for key in count():
+        found[_murmur3(key) % partitions].append(key)
+        if key % partitions == 0 and all(len(found[p]) >= wanted.count(p) for p in {*wanted}):
+            break
+    return [found[partition].pop() for partition in wanted]
+
+
+def _murmur3(value: int, seed: int = 42) -> int:
+    """Spark's hash of an int (Murmur3, x86, 32 bits), as a signed number."""
+    mask = 0xFFFFFFFF
+
+    def rotated(x: int, by: int) -> int:
+        return (x << by | x >> (32 - by)) & mask
+
+    h = seed ^ (rotated(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask)
+    h = (rotated(h, 13) * 5 + 0xE6546B64) & mask
+    h ^= 4  # bytes
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h

@@ -14,7 +14,7 @@ from situ.core.functions import Function
 from situ.core.types import to_arrow
 from situ.graph.operators import Operator
 from situ.kernel.arrays import I64, NO_DEADLINE
-from situ.kernel.batch import EXTENT, Batch, one_chunk
+from situ.kernel.batch import EXTENT, Batch, one_chunk, without_duplicates
 from situ.kernel.operator import SLICE, Context, contexts_of
 from situ.runtime.compile import compile_operator
 from situ.runtime.spark.functions import loaded
@@ -22,7 +22,7 @@ from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
 from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, OneTask, Partitioning, partitioning_of
 from situ.runtime.spark.plan import Read, SparkPlan
 from situ.runtime.spark.routes import Route
-from situ.runtime.spark.shards import Address, from_packets, shard_numbers, to_packets
+from situ.runtime.spark.shards import FINISHED, Address, from_packets, shard_numbers, to_packets
 
 TIME = "_time"
 #: Marks of tests come in columns of this many bits: a bigint, without its sign.
@@ -31,22 +31,23 @@ MARKS_PER_COLUMN = 63
 ROWS_PER_PIECE = 1 << 20
 
 
-def mark_columns(read: Read) -> list[str]:
-    return [f"_marks{n}" for n in range(-(-len(read.tests) // MARKS_PER_COLUMN))] if read.marked else []
+def mark_columns(read: Read, always: bool = False) -> list[str]:
+    """Which tests rows fulfil. `always`: also where all rows that cross fulfil the only one."""
+    marked = any(test.pushed for test in read.tests) if always else read.marked
+    return [f"_marks{n}" for n in range(-(-len(read.tests) // MARKS_PER_COLUMN))] if marked else []
 
 
 @dataclass(frozen=True)
 class Packer:
-    """Rows of a stream -> packets for the routes that read it."""
+    """Rows of a stream -> packets for the routes that read it, of all stages."""
 
     read: Read
-    routes: tuple[Route, ...]
-    stage: int
+    plan: SparkPlan
     shards: int
 
     def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = [TIME, *mark_columns(self.read), *self.read.columns]
-        for rows in _pieces(batches):
+        for rows in pieces_of(batches):
             yield from self._packets(rows.rename_columns(names))
 
     def _packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -54,15 +55,16 @@ class Packer:
         for taker in takers:
             taken = rows
             if taker.tests is not None and len(takers) > 1:
-                taken = rows.filter(pa.array(_marked(rows, taker.tests)))
-            address = Address(self.stage, taker.route, self.read.stream.name)
-            yield from distribute(taken, self.routes[taker.route].partitioning, address, self.shards)
+                taken = rows.filter(pa.array(marked_rows(rows, taker.tests)))
+            address = Address(taker.stage, taker.route, self.read.stream.name)
+            partitioning = self.plan.stages[taker.stage].routes[taker.route].partitioning
+            yield from distribute(taken, partitioning, address, self.shards, self.read.stream.unique)
 
 
 def distribute(
-    rows: pa.RecordBatch, partitioning: Partitioning, address: Address, shards: int
+    rows: pa.RecordBatch, partitioning: Partitioning, address: Address, shards: int, unique: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of one event type as packets for a route."""
+    """Rows of one event type as packets for a route; copies of an event, which agree in `unique`, stay together."""
     if rows.num_rows == 0:
         return
     match partitioning:
@@ -72,13 +74,13 @@ def distribute(
             rows = _sliced(rows, partitioning)
             shard = shard_numbers([rows.column(SLICE)], shards)
         case OneTask():
-            shard = address.route % shards
+            shard = 0
         case Anywhere():
-            shard = _some_shard(rows, shards)
+            shard = shard_numbers([rows.column(unique)], shards) if unique else some_shard(rows, shards)
     yield from to_packets(rows, shard, shards, address)
 
 
-def _some_shard(rows: pa.RecordBatch, shards: int) -> int:
+def some_shard(rows: pa.RecordBatch, shards: int) -> int:
     """One for all of these rows, and most likely another one for others."""
     return int(shard_numbers([rows.column(TIME).slice(0, 1)], shards)[0])
 
@@ -94,7 +96,7 @@ def _sliced(rows: pa.RecordBatch, slices: BySlice) -> pa.RecordBatch:
     return taken.append_column(SLICE, pa.array(of_slice))
 
 
-def _marked(rows: pa.RecordBatch, tests: frozenset[int]) -> np.ndarray:
+def marked_rows(rows: pa.RecordBatch, tests: frozenset[int]) -> np.ndarray:
     """Which rows fulfil one of the tests."""
     found = np.zeros(rows.num_rows, np.bool_)
     for column in {test // MARKS_PER_COLUMN for test in tests}:
@@ -103,7 +105,7 @@ def _marked(rows: pa.RecordBatch, tests: frozenset[int]) -> np.ndarray:
     return found
 
 
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pieces_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in fewer, larger batches."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
@@ -145,7 +147,9 @@ class StageRun:
                 arrived[number, type_] += rows
         contexts = contexts_of(self.plan.graph, loaded(self.functions), provenance=False)
         for number, route in enumerate(self.plan.stages[self.number].routes):
-            inputs = {name: self._batch(name, arrived.pop((number, name), [])) for name in route.reads}
+            inputs = {
+                name: rows_to_batch(arrived.pop((number, name), []), self.plan.read(name)) for name in route.reads
+            }
             yield from self._run_route(route, contexts, {n: b for n, b in inputs.items() if len(b)})
         for function, calls in next(iter(contexts.values())).calls["errors"].items():
             yield from self._result(self.output.failed_calls(function, calls))
@@ -153,13 +157,21 @@ class StageRun:
     def _run_route(
         self, route: Route, contexts: dict[str, Context], made: dict[str, Batch]
     ) -> Iterator[pa.RecordBatch]:
+        for name in list(made):
+            read = self.plan.read(name)
+            if read is not None and read.stream.unique is not None:
+                reader = next(operator for operator in route.operators if name in operator.inputs)
+                ties = contexts[reader.name].inputs[name].tie_attributes
+                apart = (SLICE,) if SLICE in made[name].columns else ()  # slices have copies of their own
+                made[name], _ = without_duplicates(made[name], read.stream.unique, ties, apart)
         for operator in route.operators:
             inputs = {name: made[name] for name in operator.inputs if name in made}
             if not inputs:
                 continue
             partitioning = partitioning_of(operator)  # of what a route of slices finds, others may read every event
             slice_us = partitioning.length_us if isinstance(partitioning, BySlice) else None
-            running = compile_operator(replace(contexts[operator.name], slice_us=slice_us))
+            ordered = not isinstance(partitioning, Anywhere)
+            running = compile_operator(replace(contexts[operator.name], slice_us=slice_us, ordered=ordered))
             produced = running.process(inputs, NO_DEADLINE)
             if len(produced.events):
                 made[operator.name] = produced.events
@@ -169,12 +181,7 @@ class StageRun:
 
     def _hand_on(self, operator: Operator, events: Batch) -> Iterator[pa.RecordBatch]:
         """Complex events to those who read them: later stages, and the user."""
-        columns = {TIME: pa.array(events.times), **events.columns}
-        rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        for stage, route in self.plan.readers(operator.name):
-            if stage > self.number:
-                partitioning = self.plan.stages[stage].routes[route].partitioning
-                yield from distribute(rows, partitioning, Address(stage, route, operator.name), self.shards)
+        yield from to_later_stages(self.plan, self.number, operator.name, events, self.shards)
         if operator.name in self.output.shown:
             yield from self._result(self.output.rows(COMPLEX_EVENT, operator.name, events))
 
@@ -182,8 +189,7 @@ class StageRun:
         if self.is_last:
             yield rows
         else:
-            finished = Address(len(self.plan.stages), 0, "")
-            yield from to_packets(rows, _some_shard(rows, self.shards), self.shards, finished)
+            yield from finished(rows, self.shards)
 
     def _onward(self, packets: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """What is not for this stage."""
@@ -193,27 +199,48 @@ class StageRun:
         for _, _, rows in from_packets(packets):
             yield from rows
 
-    def _batch(self, event_type: str, rows: list[pa.RecordBatch]) -> Batch:
-        if not rows:
-            return Batch(np.zeros(0, np.int64), {})
-        # Files are often in order of time: then so is each group, and nothing needs to be sorted.
-        joined = _joined(sorted(rows, key=lambda packet: packet.column(TIME)[0].as_py()))
-        times = joined.column(TIME).to_numpy()
-        columns = {name: joined.column(name) for name in joined.schema.names if not name.startswith("_marks")}
-        columns.pop(TIME)
-        read = next((r for r in self.plan.stages[self.number].reads if r.stream.name == event_type), None)
-        if read is None:
-            return Batch(times, columns)
-        typed = {a.name: to_arrow(a.type) for a in read.stream.attributes}
-        for name, column in columns.items():
-            if name in typed and not pa.types.is_integer(column.type):  # integers are of any width
-                columns[name] = column.cast(typed[name])
-        if read.stream.location and {*read.stream.location} <= {*columns}:
-            x, y = (columns[name].cast(pa.float64()) for name in read.stream.location)
-            columns |= dict(zip(EXTENT, (x, y, x, y), strict=True))
-        batch = Batch(times, columns)
-        for number, test in enumerate(read.tests):
-            if test.complete and test.conditions:
-                known = _marked(joined, frozenset({number})) if read.marked else np.ones(len(times), np.bool_)
-                batch.masks[test.conditions] = known
-        return batch
+
+def to_later_stages(
+    plan: SparkPlan, stage: int, event_type: str, events: Batch, shards: int
+) -> Iterator[pa.RecordBatch]:
+    """Complex events as packets for the routes of later stages that read them."""
+    readers = [(later, route) for later, route in plan.readers(event_type) if later > stage]
+    if not readers or not len(events):
+        return
+    columns = {TIME: pa.array(events.times), **events.columns}
+    rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    for later, route in readers:
+        partitioning = plan.stages[later].routes[route].partitioning
+        yield from distribute(rows, partitioning, Address(later, route, event_type), shards)
+
+
+def finished(rows: pa.RecordBatch, shards: int) -> Iterator[pa.RecordBatch]:
+    """Rows of the tagged table as packets, spread over tasks."""
+    yield from to_packets(rows, some_shard(rows, shards), shards, Address(FINISHED, 0, ""))
+
+
+def rows_to_batch(rows: list[pa.RecordBatch], read: Read | None) -> Batch:
+    """Rows of packets as a batch; `read` says what is known of them, if they are a stream's."""
+    if not rows:
+        return Batch(np.zeros(0, np.int64), {})
+    # Files are often in order of time: then so is each group, and nothing needs to be sorted.
+    joined = _joined(sorted(rows, key=lambda packet: packet.column(TIME)[0].as_py()))
+    times = joined.column(TIME).to_numpy()
+    columns = {name: joined.column(name) for name in joined.schema.names if not name.startswith("_marks")}
+    columns.pop(TIME)
+    if read is None:
+        return Batch(times, columns)
+    typed = {a.name: to_arrow(a.type) for a in read.stream.attributes}
+    for name, column in columns.items():
+        if name in typed and not pa.types.is_integer(column.type):  # integers are of any width
+            columns[name] = column.cast(typed[name])
+    if read.stream.location and {*read.stream.location} <= {*columns}:
+        x, y = (columns[name].cast(pa.float64()) for name in read.stream.location)
+        columns |= dict(zip(EXTENT, (x, y, x, y), strict=True))
+    batch = Batch(times, columns)
+    marked = "_marks0" in joined.schema.names
+    for number, test in enumerate(read.tests):
+        if test.complete and test.conditions:
+            known = marked_rows(joined, frozenset({number})) if marked else np.ones(len(times), np.bool_)
+            batch.masks[test.conditions] = known
+    return batch

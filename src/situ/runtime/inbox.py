@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
 from situ.kernel.batch import Batch, concat, one_chunk
+from situ.kernel.operator import Conditions
+from situ.lang.unparse import unparse_expression
 
 _TIME = "_inbox time"
+_TEST = "_inbox test "
 
 
 class Inbox:
@@ -40,14 +45,25 @@ class Inbox:
         return concat(ready) if ready else None
 
     def table(self) -> pa.Table:
-        """What waits, for a snapshot."""
+        """What waits, for a snapshot; with what is known of tests, each under its own words."""
         joined = concat(self.waiting) if self.waiting else Batch(np.zeros(0, np.int64), {})
-        return pa.table(joined.columns | {_TIME: pa.array(joined.times)})
+        known = {_spelt(conditions): pa.array(mask) for conditions, mask in joined.masks.items()}
+        return pa.table(joined.columns | known | {_TIME: pa.array(joined.times)})
 
-    def restore(self, table: pa.Table) -> None:
+    def restore(self, table: pa.Table, tests: Iterable[Conditions] = ()) -> None:
+        """Take over what waited. Of `tests`, those that were known need not be judged again."""
         columns = {name: one_chunk(table.column(name)) for name in table.column_names}
         times = columns.pop(_TIME).to_numpy()
-        self.waiting = [Batch(times, columns)] if len(times) else []
+        known = {name: columns.pop(name) for name in table.column_names if name.startswith(_TEST)}
+        batch = Batch(times, columns)
+        for conditions in tests:
+            if (mask := known.get(_spelt(conditions))) is not None:
+                batch.masks[conditions] = mask.to_numpy(zero_copy_only=False)
+        self.waiting = [batch] if len(times) else []
+
+
+def _spelt(conditions: Conditions) -> str:
+    return _TEST + " and ".join(map(unparse_expression, conditions))
 
 
 def latest(times: np.ndarray, so_far: int) -> np.ndarray:

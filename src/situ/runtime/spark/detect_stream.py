@@ -1,0 +1,110 @@
+"""A query over streaming DataFrames: one streaming query of Spark's, with a stateful operator for each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from situ.core.errors import InputError
+from situ.core.functions import Functions
+from situ.graph.operators import OperatorGraph
+from situ.kernel.operator import contexts_of
+from situ.runtime.compile import refuse_unbounded_state
+from situ.runtime.spark.crossing import crossing_of_stream
+from situ.runtime.spark.errors import SparkError
+from situ.runtime.spark.functions import functions_used
+from situ.runtime.spark.inputs import JudgedRows
+from situ.runtime.spark.output import Output
+from situ.runtime.spark.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.session import ROCKSDB
+from situ.runtime.spark.shard_processor import ShardProcessor
+from situ.runtime.spark.shards import PACKETS, even_keys, from_packets
+from situ.runtime.spark.stream_packer import StreamPacker
+from situ.runtime.spark.stream_stage import StreamStage
+
+
+@dataclass(frozen=True)
+class Found:
+    """A plan, and the tagged rows that it gives: of all kinds."""
+
+    plan: SparkPlan
+    output: Output
+    rows: DataFrame
+
+
+def detect_stream(
+    graph: OperatorGraph,
+    inputs: Mapping[str, JudgedRows],
+    functions: Functions,
+    show_definitions: bool,
+    shards: int | None,
+    levels: int | None,
+    changed: Collection[str],
+) -> Found:
+    """What a query finds in rows that have been judged. `levels`: as many stateful operators, some of which may have
+    nothing to do yet."""
+    refuse_unbounded_state(graph)
+    session = next(iter(inputs.values())).rows.sparkSession
+    partitions = _partitions(session)
+    shards = shards or partitions
+    used = functions_used(graph, functions)
+    plan = plan_on_spark(graph, functions)
+    levels = _levels(plan, levels)
+    contexts = contexts_of(graph, functions, provenance=False)
+    output = Output.of(contexts, show_definitions, used, tuple(stream.name for stream in graph.streams))
+    packed = []
+    for read in plan.reads:
+        judged = inputs[read.stream.name]
+        packer = StreamPacker(read, plan, shards, levels, output, judged.reject)
+        packed.append(crossing_of_stream(judged.rows, read, graph, functions).mapInArrow(packer.pack, PACKETS))
+    packets = reduce(DataFrame.union, packed)
+    keys = even_keys(shards, partitions)
+    idle = len(graph.streams) > 1 and any(stream.idle_after_us is not None for stream in graph.streams)
+    for number in range(levels):
+        stage = StreamStage(plan, number, shards, output, used, frozenset(changed))
+        packets = (
+            packets.withColumn("key", _key(keys))
+            .groupBy("key")
+            .transformWithState(
+                ShardProcessor(stage, keys, idle), PACKETS, "Append", "ProcessingTime" if idle else "None"
+            )
+        )
+    schema = from_arrow_schema(pa.schema(list(output.fields.items())))
+    return Found(plan, output, packets.mapInArrow(_finished_rows, schema))
+
+
+def _finished_rows(packets: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in packets:
+        for _, _, rows in from_packets(batch):
+            yield from rows
+
+
+def _key(keys: list[int]) -> Column:
+    """The number by which Spark knows a packet's shard."""
+    return F.element_at(F.array(*map(F.lit, keys)), F.col("shard") + F.lit(1))
+
+
+def _partitions(session: SparkSession) -> int:
+    provider = session.conf.get("spark.sql.streaming.stateStore.providerClass", "")
+    if provider != ROCKSDB:
+        raise SparkError(
+            "streaming queries keep their state in RocksDB, and this session does not",
+            remedy=f"spark.conf.set('spark.sql.streaming.stateStore.providerClass', '{ROCKSDB}')",
+        )
+    return int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+
+
+def _levels(plan: SparkPlan, levels: int | None) -> int:
+    needed = len(plan.stages)
+    if levels is not None and levels < needed:
+        raise InputError(
+            f"the query regroups complex events and so needs {needed} levels, and the checkpoint has {levels}",
+            remedy=f"Begin with a new checkpoint and levels={needed}, or do without the rules that regroup.",
+        )
+    return levels or needed

@@ -1,0 +1,237 @@
+"""A stage of a streaming query at work: the packets of a micro-batch, and the state of a shard.
+
+Every shard hears of every row's time, so all shards of all stages agree on how far time has come, without a word
+between them; and what is decided by time passing is found in the same micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from situ.core.errors import StateError
+from situ.core.functions import Function
+from situ.io.json_text import rows_to_json
+from situ.kernel.batch import EXTENT, Batch
+from situ.kernel.operator import SLICE, Context, Produced, contexts_of
+from situ.kernel.snapshot import pack, unpack
+from situ.runtime.clock import BEGINNING, Clock
+from situ.runtime.flow import Flow, Port
+from situ.runtime.spark.functions import loaded
+from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
+from situ.runtime.spark.partitioning import Anywhere, BySlice, partitioning_of
+from situ.runtime.spark.plan import SparkPlan
+from situ.runtime.spark.shards import CLOCK, clock_packets, rows_of
+from situ.runtime.spark.stage import finished, rows_to_batch, to_later_stages
+from situ.runtime.spark.stream_packer import REPORTS
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A row of PACKETS."""
+
+    stage: int
+    shard: int
+    route: int
+    type: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step gives: the state after it, packets, and when, without further rows, wall time lets time pass."""
+
+    state: bytes
+    packets: list[pa.RecordBatch]
+    idle_at: float | None
+
+
+@dataclass
+class _Shard:
+    """The state of a shard, brought to life. `lows`: how far complex events of earlier stages have come, by their
+    type and the shard that makes them."""
+
+    flow: Flow
+    ports: dict[tuple[int, str], Port]
+    clock: Clock
+    contexts: Mapping[str, Context]
+    lows: dict[tuple[str, int], int]
+
+    def lows_by_type(self) -> dict[str, int]:
+        """A type has come as far as the slowest shard that makes it."""
+        lows: dict[str, int] = {}
+        for (name, _), low in self.lows.items():
+            lows[name] = min(low, lows.get(name, low))
+        return lows
+
+
+@dataclass(frozen=True)
+class StreamStage:
+    """`step` is all that a stage does: no clock, no file, no Spark. Operators in `changed` may start afresh."""
+
+    plan: SparkPlan
+    number: int
+    shards: int
+    output: Output
+    functions: tuple[Function, ...]
+    changed: frozenset[str] = frozenset()
+
+    def step(self, shard: int, state: bytes | None, packets: Iterable[Packet], now: float) -> Step:
+        """The state before and what came -> the state after, and packets. `now`, in seconds, tells idle streams."""
+        begun = time.perf_counter()
+        running = self._restored(state)
+        made: list[pa.RecordBatch] = []
+        arrived: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
+        told = []
+        for packet in packets:
+            if packet.route == CLOCK:
+                told.append(json.loads(packet.payload))
+            else:
+                arrived[packet.route, packet.type] += rows_of(packet.payload)
+        events = 0
+        for (route, type_), rows in arrived.items():
+            read = self.plan.read(type_)
+            batch = rows_to_batch(rows, read)
+            events += len(batch) if read else 0
+            made += self._admit(running, route, type_, batch)
+        rows_read = self._hear(running, told, now)
+        passed = running.clock.advance(now)
+        produced = running.flow.advance(passed, running.lows_by_type())
+        made += self._hand_on(shard, running, produced)
+        after = pack(running.flow.snapshot() | {"clock": running.clock.table(), "shards": self._about(running)})
+        figures = {
+            "stage": self.number,
+            "shard": shard,
+            "input": rows_read if (self.number, shard) == (0, 0) else 0,  # all shards hear of all rows
+            "events": events,
+            "duplicates": running.flow.duplicates,
+            "state_bytes": len(after),
+            "watermark": None if passed == BEGINNING else passed,
+            "busy_ms": (time.perf_counter() - begun) * 1e3,
+        }
+        made += finished(self.output.figures(figures | self._latency(produced)), self.shards)
+        return Step(after, made, running.clock.idle_at())
+
+    # --- state
+
+    def _restored(self, state: bytes | None) -> _Shard:
+        contexts = contexts_of(self.plan.graph, loaded(self.functions), provenance=False)
+        routes = self.plan.stages[self.number].routes if self.number < len(self.plan.stages) else ()
+        mine = {}
+        ports = {}
+        for number, route in enumerate(routes):
+            for operator in route.operators:
+                partitioning = partitioning_of(operator)
+                slice_us = partitioning.length_us if isinstance(partitioning, BySlice) else None
+                ordered = not isinstance(partitioning, Anywhere)
+                mine[operator.name] = replace(contexts[operator.name], slice_us=slice_us, ordered=ordered)
+            for type_ in route.reads:
+                readers = tuple(o.name for o in route.operators if type_ in o.inputs)
+                read = self.plan.read(type_)
+                ports[number, type_] = Port(type_, readers, read.stream if read else None)
+        handed = {port.type for port in ports.values() if port.stream is None}
+        lows = {(name, shard): BEGINNING for name in handed for shard in range(self.shards)}
+        clock = Clock.of(read.stream for read in self.plan.reads)  # nobody hears of a stream that no rule reads
+        running = _Shard(Flow(mine, list(ports.values())), ports, clock, mine, lows)
+        if state is not None:
+            self._restore(running, unpack(state))
+        return running
+
+    def _restore(self, running: _Shard, tables: Mapping[str, pa.Table]) -> None:
+        about = tables["shards"]
+        shards = json.loads(about.schema.metadata[b"situ.shards"])
+        if shards != self.shards:
+            raise StateError(
+                f"the checkpoint's state is in {shards} shards, and the query runs with {self.shards}",
+                remedy=f"Run it with shards={shards}, as before, or with a new checkpoint.",
+            )
+        gone = {key.split("/")[1] for key in tables if key.startswith("operator/")} - {*running.flow.nodes}
+        if unknown := sorted(gone - self.changed):
+            raise StateError(
+                f"the checkpoint has state of {unknown[0]}, which the query does not have"
+                + (" in this place" if any(o.name == unknown[0] for o in self.plan.graph.operators) else ""),
+                remedy=f"Is it the checkpoint of another query? If not, let {unknown[0]} go: changed={unknown}.",
+            )
+        running.flow.restore(tables, self.changed)
+        running.clock.restore(tables["clock"])
+        before = {(row["type"], row["shard"]): row["low"] for row in about.to_pylist()}
+        running.lows.update({key: low for key, low in before.items() if key in running.lows})
+
+    def _about(self, running: _Shard) -> pa.Table:
+        rows = [{"type": name, "shard": shard, "low": low} for (name, shard), low in running.lows.items()]
+        schema = pa.schema([("type", pa.string()), ("shard", pa.int32()), ("low", pa.int64())])
+        return pa.Table.from_pylist(rows, schema.with_metadata({b"situ.shards": json.dumps(self.shards).encode()}))
+
+    # --- what comes in
+
+    def _admit(self, running: _Shard, route: int, type_: str, batch: Batch) -> Iterator[pa.RecordBatch]:
+        """Events wait for their turn; late ones do not."""
+        port = running.ports[route, type_]
+        reports = batch.columns.pop(REPORTS, None)
+        if port.stream is not None:
+            limit = running.clock.limit(port.stream.name)
+            late = batch.times < limit
+            if late.any():
+                told = late if reports is None else late & reports.to_numpy(zero_copy_only=False)
+                partitioning = self.plan.stages[self.number].routes[route].partitioning
+                if isinstance(partitioning, BySlice):  # the slice before may have got the row, too
+                    into = batch.times - batch.columns[SLICE].to_numpy()
+                    told = told & (into < partitioning.length_us)
+                yield from self._late(port.stream.name, batch.take(told), limit)
+                batch = batch.take(~late)
+        running.flow.add(port, batch)
+
+    def _late(self, stream: str, batch: Batch, limit: int) -> Iterator[pa.RecordBatch]:
+        if len(batch):
+            columns = {name: c for name, c in batch.columns.items() if name not in (*EXTENT, SLICE)}
+            rows = rows_to_json(pa.table(columns)) if columns else pa.repeat("{}", len(batch))
+            yield from finished(self.output.late(stream, batch.times, limit - batch.times, rows), self.shards)
+
+    def _hear(self, running: _Shard, told: list[dict[str, object]], now: float) -> int:
+        """How far streams and earlier stages have come; the number of rows behind it."""
+        rows_read = 0
+        for words in told:
+            match words:
+                case {"stream": str(stream), "latest": int(latest), "rows": int(rows)}:
+                    running.clock.see(stream, latest, now)
+                    rows_read += rows
+                case {"shard": int(shard), "lows": dict(lows)}:
+                    running.lows.update({(name, shard): low for name, low in lows.items()})
+        return rows_read
+
+    # --- what goes out
+
+    def _hand_on(self, shard: int, running: _Shard, produced: Mapping[str, Produced]) -> Iterator[pa.RecordBatch]:
+        lows: dict[int, dict[str, int]] = defaultdict(dict)
+        for name, result in produced.items():
+            yield from to_later_stages(self.plan, self.number, name, result.events, self.shards)
+            for later, _ in self.plan.readers(name):
+                if later > self.number:
+                    lows[later][name] = result.low_watermark
+            if name in self.output.shown and len(result.events):
+                yield from finished(self.output.rows(COMPLEX_EVENT, name, result.events), self.shards)
+            if len(result.timed_out):
+                yield from finished(self.output.rows(TIMED_OUT, name, result.timed_out), self.shards)
+        for later, known in lows.items():
+            yield clock_packets([later], self.shards, {"shard": shard, "lows": known})
+        for context in list(running.contexts.values())[:1]:  # they count together
+            for function, calls in context.calls["errors"].items():
+                yield from finished(self.output.failed_calls(function, calls), self.shards)
+
+    def _latency(self, produced: Mapping[str, Produced]) -> dict[str, object]:
+        """From the time of complex events that users see to now."""
+        times = [r.events.times for name, r in produced.items() if name in self.output.shown and len(r.events)]
+        if not times:
+            return {"found": 0, "latency_sum_s": 0.0, "latency_max_s": None}
+        latencies = time.time() - np.concatenate(times) / 1e6
+        return {
+            "found": len(latencies),
+            "latency_sum_s": float(latencies.sum()),
+            "latency_max_s": float(latencies.max()),
+        }
