@@ -44,6 +44,8 @@ class Context:
 
     `slice_us`: the operator is one of several that each read a slice of time of this length and what follows it. They
     are groups of the key SLICE, and what begins outside of its slice is another one's.
+
+    `ordered`: the order of events with equal times matters, and the attributes that decide it are there.
     """
 
     operator: Operator
@@ -53,6 +55,7 @@ class Context:
     provenance: bool = False
     chosen: Mapping[tuple[object, ...], Collection[int]] | None = None  # process these selections only, by group key
     slice_us: int | None = None
+    ordered: bool = True
 
     @property
     def located(self) -> bool:

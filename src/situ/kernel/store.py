@@ -94,7 +94,7 @@ def order_parts(
 
     def tie_keys(rank: int, rows: I64) -> list[pa.Array]:
         name, batch, start = by_rank[rank]
-        attributes = context.inputs[name].tie_attributes
+        attributes = context.inputs[name].tie_attributes if context.ordered else ()
         batch.require(attributes)
         indices = pa.array(rows - start)
         return [batch.column(attribute).take(indices) for attribute in attributes]

@@ -27,9 +27,14 @@ class StreamClock:
         """No event before it can come without being late."""
         return BEGINNING if self.latest == BEGINNING else self.latest - self.stream.watermark_us
 
-    def is_idle(self, now: float) -> bool:
+    @property
+    def idle_at(self) -> float | None:
+        """When, without further rows, the stream has been silent too long; None: never."""
         after = self.stream.idle_after_us
-        return after is not None and self.seen_at is not None and (now - self.seen_at) * 1e6 >= after
+        return None if after is None or self.seen_at is None else self.seen_at + after / 1e6
+
+    def is_idle(self, now: float) -> bool:
+        return self.idle_at is not None and now >= self.idle_at
 
 
 @dataclass(slots=True)
@@ -69,13 +74,10 @@ class Clock:
         self.passed = max(self.passed, min(active, default=self.passed))
         return self.passed
 
-    def idle_at(self) -> float | None:
+    def idle_at(self, now: float) -> float | None:
         """When, without further rows, the next stream stops holding others back; None: never."""
-        moments = [
-            clock.seen_at + clock.stream.idle_after_us / 1e6
-            for clock in self.streams.values()
-            if clock.stream.idle_after_us is not None and clock.seen_at is not None and clock.watermark <= self.passed
-        ]
+        holding = [clock for clock in self.streams.values() if clock.watermark <= self.passed]
+        moments = [moment for clock in holding if (moment := clock.idle_at) is not None and moment > now]
         return min(moments, default=None) if len(self.streams) > 1 else None
 
     def table(self) -> pa.Table:

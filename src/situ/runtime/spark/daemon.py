@@ -14,5 +14,6 @@ if __name__ == "__main__":
         import pyspark.worker  # noqa: F401
 
         import situ.runtime.spark.inputs
-        import situ.runtime.spark.stage  # noqa: F401
+        import situ.runtime.spark.stage
+        import situ.runtime.spark.stream_stage  # noqa: F401
     manager()

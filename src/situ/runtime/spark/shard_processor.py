@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any
@@ -11,6 +13,11 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from situ.runtime.spark.stream_stage import Packet, StreamStage
+
+_SCHEMA_WORKER = "transform_with_state_driver_worker.py"
+if (getattr(sys.modules["__main__"], "__file__", None) or "").endswith(_SCHEMA_WORKER):
+    # The process that Spark asks for the schema of the state tells everything it does, on the user's terminal.
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 _ROW = Row("stage", "shard", "route", "type", "payload")
 

@@ -116,7 +116,7 @@ class StreamStage:
             "busy_ms": (time.perf_counter() - begun) * 1e3,
         }
         made += finished(self.output.figures(figures | self._latency(produced)), self.shards)
-        return Step(after, made, running.clock.idle_at())
+        return Step(after, made, running.clock.idle_at(now))
 
     # --- state
 
