@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local session: two cores, few partitions and little compilation in Java, because tests are small."""
+    from servers.kafka import connector_conf
+
     from situ.runtime.spark.session import spark_session
 
     conf = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.sql.shuffle.partitions": "4",
         "spark.ui.enabled": "false",
+        **connector_conf(),
     }
     master = None if "SPARK_REMOTE" in os.environ else "local[2]"  # the engine's suite runs on Spark Connect, too
     session = spark_session(master, conf, app_name="tests")

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 
 from situ.cli import carry
-from situ.cli.carry import AllRows, CountAndFirst, Tables, bytes_to_table
+from situ.cli.carry import AllRows, CountAndFirst
 from situ.core.functions import default
 from situ.kernel.operator import contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.output import Output
+from situ.runtime.spark.result_tables import Tables, bytes_to_table
 
 GRAPH = resolve(
     parse("""

@@ -6,7 +6,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situ.cli.summary import Summary, earliest
+from situ.cli.summary import Summary
+from situ.runtime.earliest import earliest
 
 
 def table(rows: list[tuple[int, float | None, str | None]]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,8 +15,15 @@ from situ.bench.flinkcep import PeerRun
 from situ.bench.workload import Workload, query_text, stream_on_disk
 from situ.core.errors import SituError
 
+#: What a workload can run on. The last one runs it as a streaming query.
+Engine: TypeAlias = Literal["embedded", "spark", "spark-streaming"]
+
 #: The median of this many warm runs is the figure.
 WARM_RUNS = 3
+
+
+#: A streaming query has as many stateful tasks as this says, which Spark would set to 200.
+STREAMING_CONF = {"spark.sql.shuffle.partitions": str(os.cpu_count() or 2)}
 
 
 class Disagreement(SituError):
@@ -80,17 +88,22 @@ TimeQuery: TypeAlias = Callable[[str, Path], Timed]
 
 @contextmanager
 def timer(
-    engine: Literal["embedded", "spark"], master: str | None = None, conf: Mapping[str, str] | None = None
+    engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[TimeQuery]:
     """What runs queries on an engine; a Spark session lives as long as it is needed."""
     if engine == "embedded":
         yield time_embedded
         return
-    from situ.bench.spark import time_on_spark
     from situ.runtime.spark.session import borrowed_session
 
+    if engine == "spark-streaming":
+        from situ.bench.spark_streaming import time_streaming as time_query
+
+        conf = STREAMING_CONF | dict(conf or {})
+    else:
+        from situ.bench.spark import time_on_spark as time_query
     with borrowed_session(master, conf) as spark:
-        yield time_on_spark(spark)
+        yield time_query(spark)
 
 
 def median_seconds(time_query: TimeQuery, text: str, directory: Path) -> float:

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-from situ.bench.measure import median_seconds, timer
+from situ.bench.measure import Engine, median_seconds, timer
 from situ.bench.startup import startup_seconds
 from situ.bench.workload import Pattern, Workload, many_queries_text, query_text, stream_on_disk
 from situ.core.errors import SituError
@@ -19,17 +19,21 @@ PEER_EVENTS = 2_000_000
 EVENTS = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
 KEYS = (10, 1_000, 100_000)
 
-Engine: TypeAlias = Literal["embedded", "spark"]
-ENGINES: tuple[Engine, ...] = ("embedded", "spark")
+ENGINES: tuple[Engine, ...] = ("embedded", "spark", "spark-streaming")
 
 #: Workload, and how many times FlinkCEP's events per second each engine must reach (None: for information).
 BESIDE_FLINKCEP: tuple[tuple[Workload, dict[Engine, int | None]], ...] = (
-    (Workload(Pattern.NEXT), {"embedded": 150, "spark": 60}),
-    (Workload(Pattern.NEXT, types=3), {"embedded": 100, "spark": 28}),
-    (Workload(Pattern.RISING), {"embedded": 120, "spark": 40}),
+    (Workload(Pattern.NEXT), {"embedded": 150, "spark": 60, "spark-streaming": 14}),
+    (Workload(Pattern.NEXT, types=3), {"embedded": 100, "spark": 28, "spark-streaming": 11}),
+    (Workload(Pattern.NEXT, types=3, keys=1_000_000), {"spark-streaming": 8}),
+    (Workload(Pattern.RISING), {"embedded": 120, "spark": 40, "spark-streaming": 13}),
     (Workload(Pattern.EACH), {"embedded": 150, "spark": 60}),
     (Workload(Pattern.NEXT, grouped=False), {"embedded": None, "spark": 16}),
 )
+
+
+#: Detection latency over time.
+LATENCY_PICTURE = Path("out/latency.png")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,14 @@ def figures(cache: Path, say: Say) -> Iterator[Figure]:
     for engine in ENGINES:
         yield from _growth(engine, say)
         yield _many_queries(engine, cache, say)
+    yield from _latency(say)
     yield _startup(cache, say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[Figure]:
-    """Both engines beside one run of FlinkCEP."""
+    """The engines beside one run of FlinkCEP."""
     name = f"{workload.pattern.value}, {workload.types} types" + ("" if workload.grouped else ", no group key")
+    name += f", {workload.keys:,} keys" if workload.keys != Workload().keys else ""
     peer: dict[str, Any] = {}
     for engine, bar in bars.items():
         say(f"{name}: {engine}")
@@ -122,6 +128,25 @@ def _many_queries(engine: Engine, cache: Path, say: Say) -> Figure:
     measured = {"seconds": many, "seconds_of_one": one}
     name, bar = f"{engine}: {workload.types - 2} queries", Bar("at most", 15)
     return Figure(name, round(many / one, 1), "x one query", detail, measured, bar)
+
+
+def _latency(say: Say) -> Iterator[Figure]:
+    """Of a streaming query, from the event to the sink; with a picture."""
+    from situ.bench.latency import draw, measure_latency
+    from situ.bench.measure import STREAMING_CONF
+    from situ.runtime.spark.session import borrowed_session
+
+    say("detection latency: spark-streaming")
+    with borrowed_session(conf=STREAMING_CONF) as spark:
+        latencies = measure_latency(spark)
+    LATENCY_PICTURE.parent.mkdir(exist_ok=True)
+    draw(latencies, LATENCY_PICTURE)
+    measured = latencies.to_json()
+    detail = f"{measured['complex_events']:,} complex events; picture: {LATENCY_PICTURE}"
+    for percent, limit in ((50, 1.0), (99, 3.0)):
+        name = f"spark-streaming: latency at {latencies.events_per_s:,} events/s, {percent}%"
+        value = measured[f"p{percent}_s"]
+        yield Figure(name, value, "s", detail, measured, Bar("at most", limit))
 
 
 def _startup(cache: Path, say: Say) -> Figure:

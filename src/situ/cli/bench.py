@@ -7,20 +7,23 @@ from rich.console import Console
 from rich.table import Table
 
 from situ.bench import flinkcep
-from situ.bench.measure import Measurement, measure, measure_beside, timer
+from situ.bench.measure import Engine, Measurement, measure, measure_beside, timer
 from situ.bench.workload import Workload, cache_directory
 from situ.cli.engines import OnSpark
 
 
-def bench_workload(workload: Workload, peer_events: int | None, spark: OnSpark | None) -> Measurement:
-    """The figures of a workload, on Spark or on the embedded engine; with `peer_events`, FlinkCEP's on so many of the
-    same events."""
+def bench_workload(
+    workload: Workload, peer_events: int | None, spark: OnSpark | None, streaming: bool = False
+) -> Measurement:
+    """The figures of a workload, on Spark (as a batch or `streaming`) or on the embedded engine; with `peer_events`,
+    FlinkCEP's on so many of the same events."""
 
     def peer(shorter: Workload) -> flinkcep.PeerRun:
         # Progress goes to standard error: standard output is for the figures.
         return flinkcep.run(shorter, cache_directory(), say=lambda text: typer.echo(text, err=True))
 
-    on = timer("embedded") if spark is None else timer("spark", spark.master, spark.conf)
+    on_spark: Engine = "spark-streaming" if streaming else "spark"
+    on = timer("embedded") if spark is None else timer(on_spark, spark.master, spark.conf)
     with on as time_query:
         if peer_events is None:
             return measure(time_query, workload, cache_directory())

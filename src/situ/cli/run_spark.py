@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from situ.cli.carry import CARRIED, ROWS_PER_PACK, AllRows, CountAndFirst, Tables, bytes_to_table
+from situ.cli.carry import CARRIED, ROWS_PER_PACK, AllRows, CountAndFirst
 from situ.cli.engines import OnSpark
 from situ.cli.results import ResultFolder, StagedResults
 from situ.cli.spark_progress import progress_of, waiting
@@ -24,6 +24,7 @@ from situ.runtime.spark.detect import detect_inputs
 from situ.runtime.spark.errors import spark_errors
 from situ.runtime.spark.inputs import StreamInput, files_to_input
 from situ.runtime.spark.output import COMPLEX_EVENT, FAILED_CALL, REJECTED, TIMED_OUT
+from situ.runtime.spark.result_tables import Tables, bytes_to_table
 from situ.runtime.spark.session import borrowed_session
 
 T = TypeVar("T")

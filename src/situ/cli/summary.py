@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from situ.runtime.earliest import earliest
 
 if TYPE_CHECKING:
     from situ.runtime.embedded import Output
@@ -64,31 +64,3 @@ class Summary:
 
 def _rows(tables: dict[str, pa.Table]) -> int:
     return sum(table.num_rows for table in tables.values())
-
-
-def earliest(table: pa.Table, limit: int) -> pa.Table:
-    """The first rows by time; of equal times, by the other columns from left to right: null, then smaller values.
-
-    So the rows do not depend on how an engine came by them.
-
-    >>> earliest(pa.table({"lane": ["b", None, "a"], "_time": [1, 1, 2]}), 2).to_pydict()
-    {'lane': [None, 'b'], '_time': [1, 1]}
-    """
-    if limit <= 0:
-        return table.slice(0, 0)
-    times = table.column("_time").cast(pa.int64()).to_numpy()
-    if len(times) > limit:  # few rows are sorted, and no others kept in memory
-        last = np.partition(times, limit - 1)[limit - 1]
-        table = table.filter(pa.array(times <= last))
-    keys: list[pa.ChunkedArray] = []
-    for name in ["_time", *(name for name in table.column_names if name != "_time")]:
-        column = table.column(name)
-        if column.null_count:
-            keys.append(column.is_valid())
-        if pa.types.is_floating(column.type):
-            keys.append(pc.is_nan(column))  # after the numbers; Arrow puts it wherever it puts null
-        if not pa.types.is_null(column.type):
-            keys.append(column)
-    numbered = {str(number): key for number, key in enumerate(keys)}
-    order = pc.sort_indices(pa.table(numbered), sort_keys=[(number, "ascending") for number in numbered])
-    return table.take(order.slice(0, limit))

@@ -17,7 +17,7 @@ from situ.core.errors import SituError
 from situ.io.files import Format
 from situ.io.json_text import base64_text, column_to_json, duration_micros, iso_timestamps, rows_to_json, single_chunk
 
-_SUFFIX: dict[Format, str] = {"parquet": ".parquet", "csv": ".csv", "json": ".jsonl"}
+SUFFIX: dict[Format, str] = {"parquet": ".parquet", "csv": ".csv", "json": ".jsonl"}
 _PART = re.compile(r"\.?part-\d{5,}\.(parquet|csv|jsonl)(\.tmp)?")
 
 
@@ -55,7 +55,7 @@ class DirectorySink:
             return
         directory = self._directory / name
         directory.mkdir(parents=True, exist_ok=True)
-        part = directory / f"part-{number:05d}{_SUFFIX[self._format]}"
+        part = directory / f"part-{number:05d}{SUFFIX[self._format]}"
         unfinished = part.with_name(f".{part.name}.tmp")
         try:
             with unfinished.open("wb") as file:
@@ -80,18 +80,42 @@ class DirectorySink:
         self.close()
 
 
+class TableWriter:
+    """Tables of one schema into one file, one after the other."""
+
+    def __init__(self, file: BinaryIO, schema: pa.Schema, format: Format) -> None:
+        self._file, self._format = file, format
+        self._writer: pq.ParquetWriter | pyarrow.csv.CSVWriter | None = None
+        match format:
+            case "parquet":
+                self._writer = pq.ParquetWriter(file, schema)
+            case "csv":
+                self._writer = pyarrow.csv.CSVWriter(file, _csv_table(schema.empty_table()).schema)
+            case "json":
+                pass
+            case _:
+                assert_never(format)
+
+    def write(self, table: pa.Table) -> None:
+        if self._writer is not None:
+            self._writer.write_table(_csv_table(table) if self._format == "csv" else table)
+        elif table.num_rows:
+            self._file.write("\n".join(rows_to_json(table).to_pylist()).encode() + b"\n")
+
+    def close(self) -> None:
+        """The file itself stays open."""
+        if self._writer is not None:
+            self._writer.close()
+
+
 def _write_table(table: pa.Table, file: BinaryIO, format: Format) -> None:
-    match format:
-        case "parquet":
-            pq.write_table(table, file)
-        case "csv":
-            columns = [_csv_column(single_chunk(column)) for column in table.columns]
-            pyarrow.csv.write_csv(pa.table(columns, names=table.column_names), file)
-        case "json":
-            if table.num_rows:
-                file.write("\n".join(rows_to_json(table).to_pylist()).encode() + b"\n")
-        case _:
-            assert_never(format)
+    writer = TableWriter(file, table.schema, format)
+    writer.write(table)
+    writer.close()
+
+
+def _csv_table(table: pa.Table) -> pa.Table:
+    return pa.table([_csv_column(single_chunk(column)) for column in table.columns], names=table.column_names)
 
 
 def _csv_column(column: pa.Array) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from situ.runtime.spark.output import COMPLEX_EVENT, FIGURES, KINDS, LATE, REJECTED, TIMED_OUT
+from situ.runtime.spark.output import CALLS, COMPLEX_EVENT, FIGURES, KINDS, LATE, REJECTED, TIMED_OUT
 
 #: The name under which Spark reports them.
 METRICS = "situ"
@@ -29,6 +29,7 @@ def observed(rows: DataFrame) -> DataFrame:
         count(TIMED_OUT).alias("timed_out"),
         count(LATE).alias("late"),
         count(REJECTED).alias("rejected"),
+        F.coalesce(F.sum(CALLS), F.lit(0)).alias("failed_calls"),
         F.coalesce(F.sum(figure("duplicates")), F.lit(0)).alias("duplicates"),
         F.coalesce(F.sum(figure("state_bytes")), F.lit(0)).alias("state_bytes"),
         F.max(figure("state_bytes")).alias("largest_shard_bytes"),

@@ -22,7 +22,7 @@ from situ.kernel.batch import EXTENT, Batch
 from situ.kernel.operator import SLICE, Context, Produced, contexts_of
 from situ.kernel.snapshot import pack, unpack
 from situ.runtime.clock import BEGINNING, Clock
-from situ.runtime.flow import Flow, Port
+from situ.runtime.flow import Flow, Port, operators_in
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
 from situ.runtime.spark.partitioning import Anywhere, BySlice, partitioning_of
@@ -151,7 +151,7 @@ class StreamStage:
                 f"the checkpoint's state is in {shards} shards, and the query runs with {self.shards}",
                 remedy=f"Run it with shards={shards}, as before, or with a new checkpoint.",
             )
-        gone = {key.split("/")[1] for key in tables if key.startswith("operator/")} - {*running.flow.nodes}
+        gone = operators_in(tables) - {*running.flow.nodes}
         if unknown := sorted(gone - self.changed):
             raise StateError(
                 f"the checkpoint has state of {unknown[0]}, which the query does not have"
