@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     """A local session: two cores, few partitions and little compilation in Java, because tests are small."""
     from servers.kafka import connector_conf
-
     from situ.runtime.spark.session import spark_session
 
     conf = {

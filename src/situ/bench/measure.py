@@ -87,9 +87,7 @@ TimeQuery: TypeAlias = Callable[[str, Path], Timed]
 
 
 @contextmanager
-def timer(
-    engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None
-) -> Iterator[TimeQuery]:
+def timer(engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[TimeQuery]:
     """What runs queries on an engine; a Spark session lives as long as it is needed."""
     if engine == "embedded":
         yield time_embedded

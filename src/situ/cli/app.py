@@ -55,6 +55,70 @@ Functions = Annotated[
     str | None,
     typer.Option(metavar="MODULE", help="Python module whose functions the query calls.", show_default=False),
 ]
+FOLLOW = "With --follow"
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Read streams that do not end, until Ctrl-C.", rich_help_panel=FOLLOW)
+]
+CheckpointDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Keeps how far it is, the state and the rules. The same command with the same DIR goes on where it "
+        "stopped, with nothing lost or doubled. Belongs to one query.",
+        show_default=False,
+        rich_help_panel=FOLLOW,
+    ),
+]
+Control = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="A directory of further rules (define, subscribe) in files NAME.situ. Add, change and remove them while "
+        "it runs: rules that stay as they are keep their state. Move files in whole.",
+        show_default=False,
+        rich_help_panel=FOLLOW,
+    ),
+]
+Every = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Begin a micro-batch so often: 500ms, 2s. Default: as soon as the last one has ended.",
+        show_default=False,
+        rich_help_panel=FOLLOW,
+    ),
+]
+Once = Annotated[bool, typer.Option("--once", help="Read what is there, and end.", rich_help_panel=FOLLOW)]
+Shards = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Parts of the state, which run side by side. Default: the cores of this machine.",
+        show_default=False,
+        rich_help_panel=FOLLOW,
+    ),
+]
+Levels = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Leave room for rules that regroup complex events: `situ explain` shows a stage for each level. Default: "
+        "as many as the first rules need.",
+        show_default=False,
+        rich_help_panel=FOLLOW,
+    ),
+]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PORT",
+        help="Serve figures for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
+        show_default=False,
+        rich_help_panel=FOLLOW,
+    ),
+]
 
 
 @contextmanager
@@ -117,42 +181,77 @@ def run(
     source: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TYPE=PATH",
-            help="The events of a stream: a Parquet, CSV or JSON lines file, or a directory of them. Once per stream.",
+            metavar="TYPE=ADDRESS",
+            help="The events of a stream: a Parquet, CSV or JSON lines file, or a directory of them. Once per stream. "
+            "With --follow a directory into which files are moved, kafka://HOST:PORT/TOPIC or mqtt://HOST/TOPIC.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="DIR",
-            help="Write DIR/<subscription>/, DIR/_rejected/, DIR/_late/ and DIR/_timed_out/, on this machine.",
+            metavar="ADDRESS",
+            help="Where results go: a directory on this machine, with <subscription>/, _rejected/, _late/ and "
+            "_timed_out/ in it. With --follow also kafka://, mqtt:// or postgresql://. Default: the terminal.",
             show_default=False,
         ),
     ] = None,
     file_format: Annotated[
-        Literal["parquet", "csv", "json"], typer.Option("--format", help="Of the files in DIR.")
-    ] = "parquet",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to DIR.")] = False,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Complex events to show per subscription.")] = 10,
+        Literal["parquet", "csv", "json"] | None,
+        typer.Option("--format", help="Of the files in a directory. Default: parquet.", show_default=False),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Complex events to show per subscription. Default: 10.", show_default=False
+        ),
+    ] = None,
+    follow: Follow = False,
+    checkpoint: CheckpointDir = None,
+    control: Control = None,
+    every: Every = None,
+    once: Once = False,
+    shards: Shards = None,
+    levels: Levels = None,
+    metrics: Metrics = None,
     engine: EngineName = None,
     master: Master = None,
     conf: Conf = None,
     functions: Functions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Detect a query's situations in files of events.
+    """Detect a query's situations in files of events, or in streams.
 
     For example, on two cores, with the results in a folder:
 
     situ run braking.situ --source Vehicle=vehicles.parquet --master 'local[2]' --out found
+
+    Follow a directory into which files are moved, with rules that may change meanwhile:
+
+    situ run braking.situ --follow --source Vehicle=incoming --out found --checkpoint state --control rules
+
+    Follow a topic of Kafka, a micro-batch every second, with the results in another one, and figures for Prometheus:
+
+    situ run braking.situ --follow --source Vehicle=kafka://broker:9092/vehicles --out kafka://broker:9092/braking
+    --checkpoint state --every 1s --metrics 9400
     """
     from situ.cli.engines import chosen_spark
+    from situ.cli.follow import FollowOptions, follow_file, refuse_with_follow, refuse_without_follow
     from situ.cli.run import Out, run_file
 
     with user_errors(as_json):
-        results = Out(out, file_format, overwrite) if out else None
-        summary = run_file(file, source or [], results, limit, functions, chosen_spark(engine, master, conf or []))
+        options = FollowOptions(checkpoint, control, every, once, shards, levels, metrics)
+        spark = chosen_spark("spark" if follow and engine is None else engine, master, conf or [])
+        if follow:
+            refuse_with_follow(options, engine == "embedded", overwrite, limit, out, file_format)
+            assert spark is not None
+            to_json = _error_to_json if as_json else None
+            follow_file(file, source or [], out, file_format or "parquet", options, functions, spark, to_json)
+            return
+        refuse_without_follow(options, source or [], out)
+        results = Out(Path(out), file_format or "parquet", overwrite) if out else None
+        summary = run_file(file, source or [], results, 10 if limit is None else limit, functions, spark)
         if as_json:
             typer.echo(json.dumps(summary.to_json()))
         else:
@@ -173,7 +272,13 @@ def bench(
         Literal["flinkcep"] | None, typer.Option(help="Run a peer on the same events.", show_default=False)
     ] = None,
     peer_events: Annotated[int, typer.Option(min=1, help="Events that the peer reads.")] = 2_000_000,
-    engine: EngineName = None,
+    engine: Annotated[
+        Literal["spark", "spark-streaming", "embedded"] | None,
+        typer.Option(
+            help="As for `situ run`; spark-streaming measures warm micro-batches of a streaming query.",
+            show_default=False,
+        ),
+    ] = None,
     master: Master = None,
     conf: Conf = None,
     as_json: AsJson = False,
@@ -185,8 +290,9 @@ def bench(
 
     with user_errors(as_json):
         asked = Workload(Pattern(workload), types, keys, events, window_ms, grouped=not no_group)
-        spark = chosen_spark(engine, master, conf or [])
-        measurement = bench_workload(asked, peer_events if peer else None, spark)
+        streaming = engine == "spark-streaming"
+        spark = chosen_spark("spark" if engine == "spark-streaming" else engine, master, conf or [])
+        measurement = bench_workload(asked, peer_events if peer else None, spark, streaming)
         if as_json:
             typer.echo(json.dumps(measurement.to_json()))
         else:

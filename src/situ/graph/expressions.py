@@ -32,6 +32,10 @@ class Literal:
     value: bool | int | float | decimal.Decimal | str | Duration | None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __eq__(self, other: object) -> bool:
+        """Python says 1 == 1.0 == True and 1.1d == 1.10d, but what is computed with them has different types."""
+        return isinstance(other, Literal) and repr(self.value) == repr(other.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Attribute:

@@ -14,6 +14,7 @@ from situ.graph.query import Aggregation, Case
 from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, as_timestamps
 from situ.kernel.columns import Rows, evaluate
+from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import (
     Conditions,
     Context,
@@ -23,7 +24,6 @@ from situ.kernel.operator import (
     joined_origins,
     no_events,
 )
-from situ.kernel.order import GroupIndex
 from situ.kernel.store import Store, StoreRows
 from situ.kernel.windows import (
     Members,
@@ -192,10 +192,8 @@ class AggregationOperator:
                 columns[item.name] = evaluate(item.expression, rows, **self.context.calls).take(indices)
             columns |= {k: v.take(indices) for k, v in self._carried(members, store, rows, case).items()}
         keys = {name: rows.group(name).take(indices) for name in self.context.group_by} if len(chosen) else {}
-        known = index.known
-        group_keys = [known[g] for g in members.group[chosen].tolist()]
         content.retain(store, index, before)
-        return _Records(members.window[chosen], members.time[chosen], group_keys, columns, keys)
+        return _Records(members.window[chosen], members.time[chosen], columns, keys)
 
     def _carried(self, members: Members, store: Store, rows: RecordRows, case: Case) -> dict[str, pa.Array]:
         """Extent and origins of the content of each window."""
@@ -215,8 +213,7 @@ class AggregationOperator:
 
     def _post(self, records: _Records) -> _Records:
         """Aggregate the records of one window and group."""
-        index = GroupIndex()
-        codes = index.numbers([pa.array(records.window), *records.keys.values()], len(records.time))
+        codes = GroupIndex().numbers([pa.array(records.window), *records.keys.values()], len(records.time))
         order = np.lexsort((codes, records.time))
         ordered = records.take(order)
         codes = codes[order]
@@ -230,7 +227,7 @@ class AggregationOperator:
         if self.context.provenance:
             columns[ORIGINS] = joined_origins(ordered.columns[ORIGINS], every, offsets)
         first = ordered.take(heads)
-        return _Records(first.window, first.time, first.group_keys, columns, first.keys)
+        return _Records(first.window, first.time, columns, first.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +236,6 @@ class _Records:
 
     window: I64
     time: I64
-    group_keys: list[tuple[object, ...]]
     columns: Mapping[str, pa.Array]
     keys: Mapping[str, pa.Array]
 
@@ -248,7 +244,6 @@ class _Records:
         return _Records(
             self.window[rows],
             self.time[rows],
-            [self.group_keys[row] for row in rows.tolist()],
             {name: column.take(indices) for name, column in self.columns.items()},
             {name: column.take(indices) for name, column in self.keys.items()},
         )
@@ -264,7 +259,6 @@ def _concat_records(records: list[_Records]) -> _Records | None:
     return _Records(
         np.concatenate([r.window for r in records]),
         np.concatenate([r.time for r in records]),
-        [key for r in records for key in r.group_keys],
         joined([r.columns for r in records]),
         joined([r.keys for r in records]),
     )

@@ -102,10 +102,10 @@ FIRED = np.dtype(
 )
 #: Per group: its first partial match, how many it has, the next position, the number of selections opened.
 GROUP = np.dtype([("head", np.int32), ("live", np.int32), ("positions", np.int64), ("selections", np.int64)])
-Runs: TypeAlias = Any  # np.recarray of RUN
-Nodes: TypeAlias = Any  # np.recarray of NODE
-Fired: TypeAlias = Any  # np.recarray of FIRED
-Groups: TypeAlias = Any  # np.recarray of GROUP
+Runs: TypeAlias = Any  # np.ndarray of RUN
+Nodes: TypeAlias = Any  # np.ndarray of NODE
+Fired: TypeAlias = Any  # np.ndarray of FIRED
+Groups: TypeAlias = Any  # np.ndarray of GROUP
 
 
 class Stack(NamedTuple):

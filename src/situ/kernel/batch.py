@@ -72,10 +72,11 @@ class Batch:
         """Some of the events, with all columns that are at hand."""
         taken = self.view(rows)
         taken.require(list(self.columns))
+        taken.masks = {conditions: mask[rows] for conditions, mask in self.masks.items()}
         return taken
 
     def view(self, rows: I64 | npt.NDArray[np.bool_]) -> Batch:
-        """Some of the events; columns are taken when they are read."""
+        """Some of the events; columns are taken when they are read, and what is known of tests stays behind."""
         indices = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         chosen = pa.array(indices)
 
@@ -83,8 +84,7 @@ class Batch:
             self.require(names)
             return {name: self.columns[name].take(chosen) for name in names}
 
-        masks = {conditions: mask[indices] for conditions, mask in self.masks.items()}
-        return Batch(self.times[indices], {}, load, masks)
+        return Batch(self.times[indices], {}, load)
 
     def mask(self, conditions: tuple[Expression, ...], calls: Calls) -> npt.NDArray[np.bool_] | None:
         """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""

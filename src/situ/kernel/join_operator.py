@@ -14,6 +14,7 @@ from situ.graph.query import Join
 from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, as_timestamps
 from situ.kernel.columns import Rows, evaluate, evaluate_condition
+from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import (
     Conditions,
     Context,
@@ -23,7 +24,6 @@ from situ.kernel.operator import (
     joined_origins,
     no_events,
 )
-from situ.kernel.order import GroupIndex
 from situ.kernel.store import Store
 from situ.kernel.windows import (
     Members,

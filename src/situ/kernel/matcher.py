@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 
 from situ.kernel.arrays import (
@@ -118,7 +119,10 @@ Host = Callable[[int, int, int, Nodes], int]
 
 
 def _records(dtype: np.dtype[Any], size: int) -> Any:
-    return np.empty(size, dtype).view(np.recarray)
+    """Kernels name the fields of records. Without the compiler only NumPy's record arrays let them, which are slow to
+    hand over to compiled ones."""
+    records = np.empty(size, dtype)
+    return records.view(np.recarray) if numba.config.DISABLE_JIT else records  # type: ignore[attr-defined]
 
 
 def _grown(records: Any, size: int) -> Any:
@@ -141,7 +145,7 @@ class Shard:
         counters = np.zeros(COUNTERS, np.int64)
         counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
         pool = _records(RUN, runs)
-        pool.state[:] = -1
+        pool["state"] = -1
         return cls(pool, _records(NODE, nodes), counters)
 
     def run(
@@ -190,25 +194,18 @@ class Shard:
         np.cumsum(offsets, out=offsets)
         path_event, path_variable = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int16)
         write_paths(fired, self.nodes, code, count, offsets, path_event, path_variable)
-        columns: tuple[np.ndarray, ...] = (
-            fired.time,
-            fired.event,
-            fired.group,
-            fired.first_position,
-            fired.selection,
-            fired.timed_out,
-        )
-        return Matches(*[*(column[:count].copy() for column in columns), offsets, path_event, path_variable])
+        names = ("time", "event", "group", "first_position", "selection", "timed_out")
+        return Matches(*[*(fired[name][:count].copy() for name in names), offsets, path_event, path_variable])
 
     def compact_nodes(self) -> I64:
         """Give back nodes that no partial match needs; the events of those that remain."""
         compact_nodes(self.runs, self.nodes, self.counters, np.empty(self.counters[NODES_USED], np.int64))
-        return self.nodes.event[: self.counters[NODES_USED]]
+        return self.nodes["event"][: self.counters[NODES_USED]]
 
     def _grow_runs(self, room: int) -> None:
         before = len(self.runs)
         self.runs = _grown(self.runs, 2 * before + room)
-        self.runs.state[before:] = -1
+        self.runs["state"][before:] = -1
 
     def _make_room_for_nodes(self, room: int) -> None:
         self.compact_nodes()
@@ -218,7 +215,7 @@ class Shard:
 
 def _room_for(code: Code, groups: Groups, group: int) -> int:
     most_edges = max(1, int(np.diff(code.edge_offset).max(initial=0)))
-    return int(groups.live[group]) * (most_edges + 1) + len(code.starts)
+    return int(groups["live"][group]) * (most_edges + 1) + len(code.starts)
 
 
 @dataclass
@@ -248,7 +245,8 @@ class Matcher:
         before = len(self.groups)
         if count > before:
             self.groups = _grown(self.groups, count)
-            self.groups[before:] = np.array((-1, 0, 0, 0), GROUP)
+            for name in GROUP.names or ():
+                self.groups[name][before:] = -1 if name == "head" else 0
 
     def run(self, order: I64, kept: int, events: Events, host: Host | None) -> Matches:
         """Offer the new events in `order`, which come after `kept` rows, the shards side by side."""
@@ -289,4 +287,4 @@ class Matcher:
         """Events are numbered anew: event kept[i] becomes i."""
         for shard in self.shards:
             used = shard.counters[NODES_USED]
-            shard.nodes.event[:used] = np.searchsorted(kept, shard.nodes.event[:used])
+            shard.nodes["event"][:used] = np.searchsorted(kept, shard.nodes["event"][:used])

@@ -12,35 +12,28 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.types import to_arrow
-from situ.graph.patterns import is_plain, tests_of
-from situ.graph.query import Case
-from situ.graph.typing import THIS, scope_of
+from situ.graph.patterns import is_plain
+from situ.graph.typing import THIS
 from situ.kernel.arrays import I64, U64, Events, Nodes
 from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays, one_chunk
 from situ.kernel.column_values import Mask
 from situ.kernel.columns import Rows, evaluate
+from situ.kernel.compiled_case import compile_case
 from situ.kernel.conditions import Term
+from situ.kernel.groups import GroupIndex
 from situ.kernel.matcher import Host, Matcher, Matches, concat_matches
 from situ.kernel.operator import (
     SLICE,
     Conditions,
     Context,
     Produced,
-    attributes_read,
     complex_events,
     joined_extents,
     joined_origins,
     no_events,
 )
-from situ.kernel.order import (
-    GroupIndex,
-    dense_ranks,
-    is_sorted,
-    number_positions,
-    union_of_sorted,
-)
+from situ.kernel.order import dense_ranks, is_sorted, number_positions, union_of_sorted
 from situ.kernel.policies import Policies
-from situ.kernel.program import Program, pattern_to_program
 from situ.kernel.selections import SelectionLog, chosen_numbers
 from situ.kernel.snapshot import digest, pattern_sections, restore_pattern, with_digest
 from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
@@ -61,55 +54,25 @@ class Candidates:
 class CaseRun:
     """One case of a pattern rule with its state."""
 
-    def __init__(self, context: Context, case: Case, shards: int) -> None:
-        self.context, self.case = context, case
+    def __init__(self, context: Context, number: int, shards: int) -> None:
+        self.context, self.compiled = context, compile_case(context, number)
         rule = context.operator.rule
-        scope = scope_of(rule, case, context.schemas, context.calls["functions"])
-        self.program: Program = pattern_to_program(context.operator, case, context.schemas, scope)
+        self.case = rule.cases[number]
+        self.program = self.compiled.program
         self.matcher = Matcher.empty(self.program, shards if rule.group_by else 1)
         self.policies = Policies.of(self.program, rule.after_match)
         self.groups = GroupIndex()
-        self.types = tuple(dict.fromkeys(test.event_type for test in tests_of(case.detect)))
-        self.stored = self._stored_columns()
-        self.retained = empty_store(context, self.stored)
+        self.retained = empty_store(context, self.compiled.stored)
         carried = {name: self.retained.columns[name] for name in self._logged()} if context.provenance else {}
-        self.log = SelectionLog.empty(case.within, carried) if context.provenance else None
+        self.log = SelectionLog.empty(self.case.within, carried) if context.provenance else None
 
     def _logged(self) -> list[str]:
         return [ORIGINS, *(f"group.{key}" for key in self.context.group_by)]
 
-    # --- what is read
-
-    def _stored_columns(self) -> dict[str, tuple[str, ...]]:
-        """Per input type, the attributes that are needed after the tests: by terms, assignments, host conditions."""
-        conditions, types = self.program.conditions, self.program.scope.event_types
-        read = attributes_read(
-            [
-                *((assignment.expression, types) for assignment in self.case.assign),
-                *((t.expression, {THIS: t.event_type}) for t in (*conditions.whole_terms, *conditions.real_terms)),
-                *((host.expression, {**types, host.alias: host.event_type}) for host in conditions.host),
-            ],
-            self.context.schemas,
-        )
-        return {name: tuple(sorted(read[name])) for name in self.types}
-
-    def tests(self) -> dict[str, tuple[Conditions, ...]]:
-        tests = self.program.conditions.tests
-        return {name: tuple(test.conditions for test in tests if test.event_type == name) for name in self.types}
-
-    def columns_read(self, judged: Collection[Conditions]) -> dict[str, frozenset[str]]:
-        tests = [test for test in self.program.conditions.tests if test.conditions not in judged]
-        tested = attributes_read(
-            [(condition, {THIS: test.event_type}) for test in tests for condition in test.conditions],
-            self.context.schemas,
-        )
-        always = frozenset(self.context.group_by) | frozenset(self.context.carried)
-        return {name: always | tested[name] | frozenset(columns) for name, columns in self.stored.items()}
-
     # --- a step
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
-        if not any(name in inputs for name in self.types) and not self._waits_for(before):
+        if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
         new = self._candidates(inputs)
         store = concat_stores(self.retained, new.store)
@@ -160,19 +123,20 @@ class CaseRun:
     def _candidates(self, inputs: Mapping[str, Batch]) -> Candidates:
         parts: list[tuple[str, Batch]] = []
         accepted: list[U64] = []
-        for name in self.types:
+        for name in self.compiled.types:
             if name in inputs and len(inputs[name]):
                 batch, bits = self._accepted(name, inputs[name])
                 if len(batch):
                     parts.append((name, batch))
                     accepted.append(bits)
         if not parts:
-            return Candidates(empty_store(self.context, self.stored), np.zeros(0, np.uint64), np.zeros(0, np.int64))
+            nothing = empty_store(self.context, self.compiled.stored)
+            return Candidates(nothing, np.zeros(0, np.uint64), np.zeros(0, np.int64))
         bits = np.concatenate(accepted) if len(accepted) > 1 else accepted[0]
         store = self._store(parts)
         order = order_parts(self.context, parts, store.type_rank, store.group, len(self.groups), store.time)
         if self.program.automaton.counts_positions or self.policies.needed:
-            number_positions(order, store.group, store.position, self.matcher.groups.positions)
+            number_positions(order, store.group, store.position, self.matcher.groups["positions"])
         if self.program.automaton.counts_positions and not self.context.operator.rule.timed_out:
             # An event that no test accepts ends what waits for the very next one; only timed-out output shows that.
             order = order[bits[order] != 0]
@@ -197,7 +161,7 @@ class CaseRun:
         lengths = [len(batch) for _, batch in parts]
         total = sum(lengths)
         group_by = self.context.group_by
-        columns = gather(self.context, self.stored, parts)
+        columns = gather(self.context, self.compiled.stored, parts)
         group = self.groups.numbers([columns[f"group.{key}"] for key in group_by], total)
         self.matcher.add_groups(len(self.groups))
         ranks = [self.context.inputs[name].rank for name, _ in parts]
@@ -230,7 +194,7 @@ class CaseRun:
                 _fill(ranks, whole, whole_null, number)
         for number, term in enumerate(conditions.real_terms):
             _fill(self._term(term, store), real, real_null, number)
-        chosen_offset, chosen = chosen_numbers(self.context.chosen, self.groups)
+        chosen_offset, chosen = chosen_numbers(self.context.chosen, self.groups, self._key_types)
         return Events(
             group=store.group,
             time=_read_only(store.time),
@@ -259,9 +223,9 @@ class CaseRun:
             events, path = [event], [names.index(condition.alias)]
             state_variable = self.program.code.state_variable
             while node >= 0:
-                events.append(int(nodes.event[node]))
-                path.append(int(state_variable[nodes.state[node]]))
-                node = int(nodes.parent[node])
+                events.append(int(nodes["event"][node]))
+                path.append(int(state_variable[nodes["state"][node]]))
+                node = int(nodes["parent"][node])
             mine = path[0]
             match = _one_match(events[::-1], path[::-1])
             types = {**self.program.scope.event_types, condition.alias: condition.event_type}
@@ -314,30 +278,34 @@ class CaseRun:
 
     def _forget_groups(self) -> None:
         """Groups without a partial or waiting match start afresh with their next event."""
-        idle = np.ones(len(self.groups), np.bool_)
+        idle = self.groups.used
+        used = np.count_nonzero(idle)
         idle[self.retained.group] = False
-        if 2 * np.count_nonzero(idle) < len(self.groups):
+        if used < MANY_GROUPS or 2 * np.count_nonzero(idle) < used:
             return
-        self.groups.release(np.flatnonzero(idle).tolist())
-        self.matcher.groups.positions[idle] = 0
+        self.groups.release(idle)
+        self.matcher.groups["positions"][idle] = 0
         self.policies.forget(idle)
 
     # --- snapshots
 
     def snapshot(self) -> pa.Table:
         """The state, a row per group."""
-        group_by = self.context.group_by
-        types = [self.context.key_type(key) for key in group_by]
         sections = pattern_sections(
-            self.matcher, self.policies, self.retained, self.groups.keys, types, self.context.provenance
+            self.matcher, self.policies, self.retained, self.groups, self._key_types, self.context.provenance
         )
         return with_digest(sections, self.digest)
+
+    @property
+    def _key_types(self) -> list[pa.DataType]:
+        return [self.context.key_type(key) for key in self.context.group_by]
 
     @property
     def digest(self) -> str:
         """A state fits the same program with the same policies that holds the same columns."""
         rule = self.context.operator.rule
-        return digest(self.program, rule.group_by, rule.after_match, self.case.consuming, sorted(self.retained.columns))
+        columns = sorted(self.retained.columns)
+        return digest(self.compiled.text, rule.group_by, rule.after_match, self.case.consuming, columns)
 
     def snapshot_log(self) -> pa.Table:
         """The candidates that open selections may hold."""
@@ -352,9 +320,9 @@ class CaseRun:
 
     def restore(self, table: pa.Table) -> None:
         """Take over the state of a program with the same digest."""
-        width = len(self.context.group_by)
-        keys = [table.column(f"key {i}").to_pylist() for i in range(width)]
-        self.groups = GroupIndex.of(list(zip(*keys, strict=True)) if width else [()] * table.num_rows)
+        keys = [one_chunk(table.column(f"key {i}")) for i in range(len(self.context.group_by))]
+        self.groups = GroupIndex()
+        self.groups.numbers(keys, table.num_rows)  # key i has number i
         self.retained = restore_pattern(table, self.matcher, self.policies, list(self.retained.columns))
 
 
@@ -453,13 +421,13 @@ class PatternOperator:
 
     def __init__(self, context: Context, shards: int) -> None:
         self.context = context
-        self.cases = [CaseRun(context, case, shards) for case in context.operator.rule.cases]
+        self.cases = [CaseRun(context, number, shards) for number in range(len(context.operator.rule.cases))]
 
     def __str__(self) -> str:
-        return "\n".join(str(case.program) for case in self.cases)
+        return "\n".join(case.compiled.text for case in self.cases)
 
     def tests(self) -> dict[str, tuple[Conditions, ...]]:
-        of_cases = [case.tests() for case in self.cases]
+        of_cases = [case.compiled.tests() for case in self.cases]
         return {n: tuple(c for tests in of_cases for c in tests.get(n, ())) for n in self.context.inputs}
 
     @property
@@ -469,7 +437,7 @@ class PatternOperator:
     def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
         read: dict[str, frozenset[str]] = {name: frozenset() for name in self.context.inputs}
         for case in self.cases:
-            for name, columns in case.columns_read(judged).items():
+            for name, columns in case.compiled.columns_read(self.context, judged).items():
                 read[name] |= columns
         return read
 

@@ -16,7 +16,7 @@ from situ.graph.query import Case, From
 from situ.graph.typing import THIS, Scope, scope_of
 from situ.kernel.arrays import Code
 from situ.kernel.automaton import Automaton, State, Watch, pattern_to_automaton
-from situ.kernel.conditions import ConditionCompiler, Conditions, Op
+from situ.kernel.conditions import Comparison, ConditionCompiler, Conditions, Fold, Op
 from situ.lang.unparse import unparse_expression
 
 MOST_TESTS = 64
@@ -165,6 +165,7 @@ def _describe(program: Program) -> list[str]:
         lines.append(
             f"  window {format_duration(program.case.within.micros)} from "
             + (anchor.value if isinstance(anchor, From) else anchor)
+            + (", reports what times out" if code.window[2] else "")
         )
     lines.append("  positions: " + ("of all events" if automaton.counts_positions else "of candidates only"))
     for number, test in enumerate(conditions.tests):
@@ -204,10 +205,25 @@ def _mask(mask: int) -> str:
 
 
 def _code_text(program: Program, begin: int, end: int) -> str:
+    """All that an instruction says: programs that differ print differently, and so their states do not fit."""
     words = []
-    for op, a, b in program.code.instructions[begin:end]:
-        name = Op(op).name.lower()
-        words.append(f"{name}({a})" if op in (Op.SELF_I, Op.SELF_F, Op.CONST_I, Op.CONST_F, Op.HOST)
-                     else f"{name}({program.variables[b]}, {a})" if op in (Op.TERM_I, Op.TERM_F)
-                     else name)  # fmt: skip
+    for op, a, b in program.code.instructions[begin:end].tolist():
+        name, variable = Op(op).name.lower(), program.variables[b]
+        match Op(op):
+            case Op.SELF_I | Op.SELF_F | Op.HOST:
+                words.append(f"{name}({a})")
+            case Op.CONST_I:
+                words.append(f"{name}({program.conditions.whole_constants[a]})")
+            case Op.CONST_F:
+                words.append(f"{name}({program.conditions.real_constants[a]!r})")
+            case Op.TERM_I | Op.TERM_F | Op.MEAN_I | Op.MEAN_F | Op.DEVIATION_I | Op.DEVIATION_F:
+                words.append(f"{name}({variable}, {a})")
+            case Op.AGGREGATE_I | Op.AGGREGATE_F:
+                words.append(f"{name}({Fold(a % 8).name.lower()}, {variable}, {a // 8})")
+            case Op.COUNT:
+                words.append(f"{name}({variable})")
+            case Op.COMPARE_I | Op.COMPARE_F:
+                words.append(f"{name}({Comparison(a).name.lower()})")
+            case _:
+                words.append(name)
     return " ".join(words)

@@ -5,30 +5,50 @@ Kept only on request: candidates must stay for as long as a selection that may h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from situ.core.errors import QueryError
 from situ.graph.query import From, Within
 from situ.kernel.arrays import I64, NO_DEADLINE, U8
 from situ.kernel.batch import as_timestamps
+from situ.kernel.groups import GroupIndex
 from situ.kernel.machine import jit
 from situ.kernel.operator import joined_origins
-from situ.kernel.order import GroupIndex
 
 #: Which selections to process: per group key, their numbers.
 Chosen = Mapping[tuple[object, ...], Collection[int]]
 
 
-def chosen_numbers(chosen: Chosen | None, groups: GroupIndex) -> tuple[I64, I64]:
+def chosen_numbers(chosen: Chosen | None, groups: GroupIndex, types: Sequence[pa.DataType]) -> tuple[I64, I64]:
     """The numbers to process as arrays: those of group g stand from offset g to g + 1, sorted. No offsets: all."""
     if chosen is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    lists = [sorted(chosen.get(key, ())) if key is not None else [] for key in groups.keys]
-    offsets = np.concatenate([[0], np.cumsum([len(numbers) for numbers in lists])]).astype(np.int64)
-    return offsets, np.array([number for numbers in lists for number in numbers], np.int64)
+    keys = list(chosen)
+    group = groups.numbers(key_columns(keys, types), len(keys))
+    owner = np.repeat(group, [len(chosen[key]) for key in keys])
+    numbers = np.array([number for key in keys for number in chosen[key]], np.int64)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(groups)))]).astype(np.int64)
+    return offsets, numbers[np.lexsort((numbers, owner))]
+
+
+def key_columns(keys: Sequence[tuple[object, ...]], types: Sequence[pa.DataType]) -> list[pa.Array]:
+    """Group keys that a user chose, in columns.
+
+    >>> [column.to_pylist() for column in key_columns([(1, "a"), (None, "b")], [pa.int64(), pa.string()])]
+    [[1, None], ['a', 'b']]
+    """
+    try:
+        columns = list(zip(*keys, strict=True)) if keys else [()] * len(types)
+        return [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError) as error:
+        raise QueryError(
+            f"the chosen selections have a group key that does not fit `group by`: {error}",
+            remedy="A key is a tuple with a value for each attribute of `group by`, in its order and of its type.",
+        ) from error
 
 
 @dataclass(slots=True)

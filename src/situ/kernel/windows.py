@@ -20,13 +20,15 @@ from situ.graph.query import Case, Window
 from situ.graph.typing import THIS
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import Batch, one_chunk
+from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import (
     SLICE,
     Conditions,
     Context,
     attributes_read,
 )
-from situ.kernel.order import GroupIndex, number_positions
+from situ.kernel.order import counting_order, number_positions
+from situ.kernel.selections import key_columns
 from situ.kernel.snapshot import digest, with_digest
 from situ.kernel.store import Store, concat_stores, empty_store, gather, order_parts
 from situ.lang.unparse import unparse_expression
@@ -61,8 +63,8 @@ class WindowContent:
         self.conditions = {step.alias: own_conditions(step) for step in steps}
         self.types = {step.alias: step.test.event_type for step in steps}
         # For windows of events, by group: positions so far, and windows closed.
-        self.counts: dict[tuple[object, ...], int] = {}
-        self.closed: dict[tuple[object, ...], int] = {}
+        self.counted = GroupIndex()
+        self.counts, self.closed = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.retained = empty_store(context, stored)
         self.retained.columns |= {f"_in {alias}": pa.array([], pa.bool_()) for alias in self.conditions}
         self.closed_before = _BEGINNING
@@ -112,14 +114,13 @@ class WindowContent:
         lengths = [len(batch) for _, batch in parts]
         ranks = np.repeat(np.array([self.context.inputs[name].rank for name, _ in parts], np.int8), lengths)
         time = np.concatenate([batch.times for _, batch in parts])
-        index = GroupIndex()
+        index = self.counted if self.window.unit == "events" else GroupIndex()
         group = index.numbers([columns[f"group.{key}"] for key in self.context.group_by], len(time))
         order = order_parts(self.context, parts, ranks, group, len(index), time)
         position = np.zeros(len(time), np.int64)
-        following = np.array([self.counts.get(key, 0) for key in index.known], np.int64)
-        number_positions(order, group, position, following)
         if self.window.unit == "events":
-            self.counts.update(zip(index.known, following.tolist(), strict=True))
+            self.counts, self.closed = (_grown(numbers, len(index)) for numbers in (self.counts, self.closed))
+            number_positions(order, group, position, self.counts)
         store = Store(ranks, time, group, position, np.zeros(len(time), np.uint8), columns)
         return store.take(order)
 
@@ -127,8 +128,7 @@ class WindowContent:
         index = GroupIndex()
         keys = [store.columns[f"group.{key}"] for key in self.context.group_by]
         store.group = index.numbers(keys, len(store))
-        order = np.lexsort((np.arange(len(store)), store.group))
-        return store.take(order), index
+        return store.take(counting_order(store.group, len(index))), index
 
     def members(self, store: Store, index: GroupIndex, before: int) -> Members:
         """The content of the windows that close now."""
@@ -150,21 +150,24 @@ class WindowContent:
                     ends - over, store.columns[f"group.{SLICE}"].take(pa.array(event))
                 )
         else:
-            group = store.group[event]
-            closed = (number >= self._closed_windows(index)[group]) & (number < self._full_windows(index)[group])
+            counted = self._counted(index)[store.group[event]]
+            closed = (number >= self.closed[counted]) & (number < self.counts[counted] // every)
         if self.context.chosen is not None:
-            chosen = [frozenset(self.context.chosen.get(key, ())) for key in index.known]
-            pairs = zip(store.group[event].tolist(), number.tolist(), strict=True)
-            closed &= np.fromiter((n in chosen[g] for g, n in pairs), np.bool_, len(number))
+            closed &= self._chosen(store, event, number)
         return self._sorted(event[closed], number[closed], store)
 
-    def _closed_windows(self, index: GroupIndex) -> I64:
-        """Per group, how many windows of events had closed before this step."""
-        return np.array([self.closed.get(key, 0) for key in index.known], np.int64)
+    def _counted(self, index: GroupIndex) -> I64:
+        """The numbers under which groups are counted."""
+        return self.counted.numbers(index.keys(np.arange(len(index)), self._key_types), len(index))
 
-    def _full_windows(self, index: GroupIndex) -> I64:
-        """Per group, how many windows of events are complete: j is, once (j + 1) * every events are there."""
-        return np.array([self.counts.get(key, 0) for key in index.known], np.int64) // self.window.every
+    def _chosen(self, store: Store, event: I64, number: I64) -> np.ndarray:
+        """Whether the window of this number of the event's group is to be processed."""
+        chosen = [(*key, n) for key, numbers in (self.context.chosen or {}).items() for n in numbers]
+        wanted = GroupIndex()
+        wanted.numbers(key_columns(chosen, [*self._key_types, pa.int64()]), len(chosen))
+        known = len(wanted)
+        keys = [store.columns[f"group.{key}"].take(pa.array(event)) for key in self.context.group_by]
+        return wanted.numbers([*keys, pa.array(number)], len(event)) < known
 
     def _sorted(self, event: I64, number: I64, store: Store) -> Members:
         order = np.lexsort((event, store.group[event], number))
@@ -186,10 +189,14 @@ class WindowContent:
             kept = (store.time + self.window.over) // self.window.every * self.window.every > before
             self.closed_before = max(self.closed_before, before)
         else:
-            full = self._full_windows(index)
-            self.closed.update(zip(index.known, full.tolist(), strict=True))
-            kept = (store.position + self.window.over) // self.window.every - 1 >= full[store.group]
+            counted = self._counted(index)
+            self.closed[counted] = self.counts[counted] // self.window.every
+            kept = (store.position + self.window.over) // self.window.every - 1 >= self.closed[counted][store.group]
         self.retained = store.take(np.flatnonzero(kept))
+
+    @property
+    def _key_types(self) -> list[pa.DataType]:
+        return [self.context.key_type(key) for key in self.context.group_by]
 
     # --- snapshots
 
@@ -197,11 +204,9 @@ class WindowContent:
         """The events of open windows, and for windows of events what has been counted."""
         numbers = {"type_rank": self.retained.type_rank, "time": self.retained.time, "position": self.retained.position}
         events = pa.table({name: pa.array(values) for name, values in numbers.items()} | self.retained.columns)
-        keys = list(self.counts)
-        key_types = [self.context.key_type(name) for name in self.context.group_by]
-        counted = {f"key {i}": pa.array([key[i] for key in keys], type_) for i, type_ in enumerate(key_types)}
-        counted["count"] = pa.array([self.counts[key] for key in keys], pa.int64())
-        counted["closed"] = pa.array([self.closed.get(key, 0) for key in keys], pa.int64())
+        keys = self.counted.keys(np.arange(len(self.counted)), self._key_types)
+        counted = {f"key {i}": key for i, key in enumerate(keys)}
+        counted |= {"count": pa.array(self.counts), "closed": pa.array(self.closed)}
         until = pa.table({"closed_before": pa.array([self.closed_before], pa.int64())})
         return {"events": events, "counts": pa.table(counted), "until": until}
 
@@ -212,12 +217,15 @@ class WindowContent:
         zeros = np.zeros(len(time), np.int64)
         self.retained = Store(rank, time, zeros, position, zeros.astype(np.uint8), columns)
         counts = tables["counts"]
-        width = len(self.context.group_by)
-        keys = list(zip(*(counts.column(f"key {i}").to_pylist() for i in range(width)), strict=True))
-        keys = keys if width else [()] * counts.num_rows
-        self.counts = dict(zip(keys, counts.column("count").to_pylist(), strict=True))
-        self.closed = dict(zip(keys, counts.column("closed").to_pylist(), strict=True))
+        keys = [one_chunk(counts.column(f"key {i}")) for i in range(len(self.context.group_by))]
+        self.counted = GroupIndex()
+        self.counted.numbers(keys, counts.num_rows)  # key i has number i
+        self.counts, self.closed = (counts.column(name).to_numpy().copy() for name in ("count", "closed"))
         self.closed_before = tables["until"].column("closed_before")[0].as_py()
+
+
+def _grown(numbers: I64, size: int) -> I64:
+    return np.concatenate([numbers, np.zeros(size - len(numbers), np.int64)])
 
 
 def describe_window(window: Window) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from situ.core.errors import StateError
 from situ.graph.query import Stream
-from situ.kernel.batch import Batch, without_duplicates
+from situ.kernel.batch import Batch, concat, without_duplicates
 from situ.kernel.matcher import WORTH_A_THREAD
 from situ.kernel.operator import SLICE, Conditions, Context, Produced, RunningOperator
 from situ.kernel.snapshot import digest_of
@@ -39,6 +39,11 @@ class _Node:
     operator: RunningOperator
     inboxes: dict[str, Inbox]
     low_watermark: int = BEGINNING
+
+
+def operators_in(tables: Mapping[str, pa.Table]) -> set[str]:
+    """The operators that a snapshot of a flow has the state of."""
+    return {*tables["low watermarks"].column("name").to_pylist()}
 
 
 @dataclass
@@ -73,14 +78,13 @@ class Flow:
         lows = lows or {}
         events = 0
         for port, inbox in self._pending.items():
-            ready = inbox.before(min(passed, lows.get(port.type, passed)))
-            if ready is None:
-                continue
-            ready, dropped = self._distinct(port, ready)
-            self.duplicates += dropped
-            events += len(ready)
+            limit = min(passed, lows.get(port.type, passed))
+            ready = inbox.before(limit)
+            if ready is not None:
+                ready = self._distinct(port, ready)
+                events += len(ready)
             for reader in port.readers:
-                self.nodes[reader].inboxes[port.type].add(ready)
+                self._hand_to(self.nodes[reader].inboxes[port.type], port, ready, limit)
         produced: dict[str, Produced] = {}
         for level in self._levels:
             made = self._process(level, passed, lows, events)
@@ -91,12 +95,21 @@ class Flow:
             produced |= made
         return produced
 
-    def _distinct(self, port: Port, batch: Batch) -> tuple[Batch, int]:
+    def _hand_to(self, inbox: Inbox, port: Port, ready: Batch | None, limit: int) -> None:
+        if port.stream is not None and port.stream.unique is not None and (waited := inbox.before(limit)) is not None:
+            # When rules changed, it waited for some readers only (see `_restore_port`); copies may have come since.
+            ready = self._distinct(port, concat([waited, ready] if ready is not None else [waited]))
+        if ready is not None:
+            inbox.add(ready)
+
+    def _distinct(self, port: Port, batch: Batch) -> Batch:
         if port.stream is None or port.stream.unique is None or not port.readers:
-            return batch, 0
+            return batch
         ties = self.nodes[port.readers[0]].context.inputs[port.type].tie_attributes
         apart = (SLICE,) if SLICE in batch.columns else ()  # slices have copies of their own
-        return without_duplicates(batch, port.stream.unique, ties, apart)
+        distinct, dropped = without_duplicates(batch, port.stream.unique, ties, apart)
+        self.duplicates += dropped
+        return distinct
 
     def _process(self, level: list[_Node], passed: int, lows: Mapping[str, int], events: int) -> dict[str, Produced]:
         """Operators that do not read each other, side by side where there is enough to do."""
@@ -153,9 +166,8 @@ class Flow:
 
     def _known(self, tables: Mapping[str, pa.Table], changed: Collection[str]) -> set[str]:
         """The operators that go on."""
-        before = {key.split("/")[1] for key in tables if key.startswith("operator/")}
         known = set()
-        for name in before & {*self.nodes}:
+        for name in operators_in(tables) & {*self.nodes}:
             digests = self.nodes[name].operator.digests()
             parts = {part: tables.get(f"operator/{name}/{part}") for part in digests}
             if all(parts[part] is not None and digest_of(parts[part]) == digest for part, digest in digests.items()):

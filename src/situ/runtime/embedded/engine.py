@@ -7,7 +7,6 @@ import time as wall_clock
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from situ.core.errors import InputError, QueryError, SituWarning, StateError, did_you_mean
+from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.types import to_arrow
@@ -26,9 +25,8 @@ from situ.io.files import open_source
 from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import Batch, as_timestamps
-from situ.kernel.matcher import WORTH_A_THREAD
-from situ.kernel.operator import Context, Produced, RunningOperator, Selections, contexts_of
-from situ.kernel.snapshot import digest_of, pack, unpack
+from situ.kernel.operator import Context, Selections, contexts_of
+from situ.kernel.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
@@ -49,8 +47,8 @@ END = NO_DEADLINE
 class Output:
     """What one step gave, as tables: complex events by subscription, and what did not become one.
 
-    `events` counts rows that were read, `duplicates` those dropped by `unique`; `failed_calls` the calls of users' functions that failed, and so gave null. `selections` (on request) are
-    those that closed, with their atomic events.
+    `events` counts rows that were read, `duplicates` those dropped by `unique`, `failed_calls` the calls of users'
+    functions that failed, and so gave null. `selections` (on request) are those that closed, with their atomic events.
 
     No complex event with a time before `low_watermark` (microseconds) will follow.
     """

@@ -21,7 +21,7 @@ from situ.runtime.spark.errors import SparkError
 from situ.runtime.spark.functions import functions_used
 from situ.runtime.spark.inputs import JudgedRows
 from situ.runtime.spark.output import Output
-from situ.runtime.spark.plan import Read, SparkPlan, plan_on_spark
+from situ.runtime.spark.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.session import ROCKSDB
 from situ.runtime.spark.shard_processor import ShardProcessor
 from situ.runtime.spark.shards import PACKETS, even_keys, from_packets
@@ -59,9 +59,8 @@ def detect_stream(
     contexts = contexts_of(graph, functions, provenance=False)
     output = Output.of(contexts, show_definitions, used, tuple(stream.name for stream in graph.streams))
     packed = []
-    for stream in graph.streams:  # also those that no rule reads now: time passes with their events, too
-        read = plan.read(stream.name) or Read(stream, (), (), (), frozenset(), ())
-        judged = inputs[stream.name]
+    for read in plan.stream_reads:
+        judged = inputs[read.stream.name]
         packer = StreamPacker(read, plan, shards, levels, output, judged.reject)
         packed.append(crossing_of_stream(judged.rows, read, graph, functions).mapInArrow(packer.pack, PACKETS))
     packets = reduce(DataFrame.union, packed)

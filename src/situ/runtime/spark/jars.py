@@ -43,7 +43,8 @@ def _fetch(name: str, wanted: str, scratch: Path) -> None:
     ivy = next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"), None)
     if ivy is None:
         raise SparkError("PySpark's jars hold no Ivy to fetch others with")
-    command: list[str | Path] = [find_java(os.environ).command, "-jar", ivy, "-cache", scratch / "cache", "-ivy", scratch / "ivy.xml"]
+    command: list[str | Path] = [find_java(os.environ).command, "-jar", ivy]
+    command += ["-cache", scratch / "cache", "-ivy", scratch / "ivy.xml"]
     command += ["-types", "jar", "bundle", "-retrieve", f"{scratch}/lib/[artifact]-[revision].[ext]"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, check=False)

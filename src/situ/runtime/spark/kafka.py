@@ -145,9 +145,7 @@ class KafkaAddress:
 # ---- the connector
 
 
-def kafka_conf(
-    conf: Mapping[str, str] | None = None, fetch: Callable[..., Sequence[Path]] = fetched
-) -> dict[str, str]:
+def kafka_conf(conf: Mapping[str, str] | None = None, fetch: Callable[..., Sequence[Path]] = fetched) -> dict[str, str]:
     """The settings of a new session, with Spark's connector for Kafka among them unless they name one already.
 
     Its jars are fetched from Maven Central, once, into the user's cache. A session that runs already cannot be given
@@ -292,7 +290,7 @@ def kafka_error(text: str, *addresses: KafkaAddress) -> SparkError:
         remedy = "Start it with situ.spark_session(conf=kafka_conf()), or with the jars of a connector in spark.jars."
     elif _DOES_NOT_FIT.search(text):
         cause = "the session's connector for Kafka does not fit its Spark"
-        remedy = "Start the session with situ.spark_session(conf=kafka_conf()), or with a connector that was made for it."
+        remedy = "Start it with situ.spark_session(conf=kafka_conf()), or with a connector that was made for it."
     elif "UnknownTopicOrPartition" in text or "does not host this topic-partition" in text:
         cause, remedy = "there is no such topic", "Create it, or correct its name; names are case-sensitive."
     elif any(sign in text for sign in _NO_ANSWER) or re.search(r"not present in metadata after \d+ ms", text):

@@ -76,6 +76,8 @@ def partitioning_of(operator: Operator) -> Partitioning:
         return _slices(window.over)
     if rule.after_match.skip is not Skip.NONE:
         return OneTask("it has no group key, and skipping after a match reaches across slices of time")
+    if rule.timed_out and any(_has_and(case.detect) for case in rule.cases):
+        return OneTask("it has no group key, and what an `and` lacks may have come before, in another slice of time")
     spans = []
     for case in rule.cases:
         span = _span(case)
@@ -131,6 +133,22 @@ def _steps_that_may_begin(pattern: Pattern) -> list[Step]:
         if isinstance(first, Follow) and isinstance(first.pattern, Step):
             return [first.pattern]
     return list(steps_of(pattern))
+
+
+def _has_and(pattern: Pattern) -> bool:
+    match pattern:
+        case And():
+            return True
+        case Step():
+            return False
+        case Loop(body):
+            return _has_and(body)
+        case Seq(parts):
+            return any(isinstance(part, Follow) and _has_and(part.pattern) for part in parts)
+        case Or(parts):
+            return any(map(_has_and, parts))
+        case _:
+            assert_never(pattern)
 
 
 def _most_events(pattern: Pattern) -> int | None:

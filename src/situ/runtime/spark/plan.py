@@ -117,6 +117,12 @@ class SparkPlan:
         """What crosses of a stream; None for complex events, and for a stream that nothing reads."""
         return next((read for read in self.reads if read.stream.name == stream), None)
 
+    @property
+    def stream_reads(self) -> tuple[Read, ...]:
+        """What crosses of the streams of a streaming query: of those that nothing reads, the time, which passes with
+        their events, too."""
+        return tuple(self.read(s.name) or Read(s, (), (), (), frozenset(), ()) for s in self.graph.streams)
+
     def readers(self, event_type: str) -> list[tuple[int, int]]:
         """The stages and routes that read an event type from outside of themselves."""
         return [

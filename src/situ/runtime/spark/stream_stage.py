@@ -137,7 +137,7 @@ class StreamStage:
                 ports[number, type_] = Port(type_, readers, read.stream if read else None)
         handed = {port.type for port in ports.values() if port.stream is None}
         lows = {(name, shard): BEGINNING for name in handed for shard in range(self.shards)}
-        clock = Clock.of(read.stream for read in self.plan.reads)  # nobody hears of a stream that no rule reads
+        clock = Clock.of(self.plan.graph.streams)
         running = _Shard(Flow(mine, list(ports.values())), ports, clock, mine, lows)
         if state is not None:
             self._restore(running, unpack(state))

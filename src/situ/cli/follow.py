@@ -1,0 +1,306 @@
+"""`situ run --follow`: a query over streams that do not end, on Spark, whose rules may change while it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from situ.cli.engines import OnSpark
+from situ.cli.query_file import import_functions, read_query
+from situ.cli.run import paths_of_streams, say_if_compiling
+from situ.core.errors import InputError, SituError
+from situ.core.time import format_duration, parse_duration
+from situ.graph.operators import OperatorGraph
+from situ.graph.query import Stream
+from situ.io.files import Format
+from situ.runtime.spark.session import borrowed_session, require_pyspark, running_session, spark_defaults
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from situ.cli.follow_recent import Recent
+    from situ.cli.follow_show import Show
+    from situ.cli.follow_summary import FollowSummary
+    from situ.runtime.spark.checkpoint import Manifest
+    from situ.runtime.spark.follow import Follower
+    from situ.runtime.spark.inputs import JudgedRows
+    from situ.runtime.spark.opening import Job, Opening
+    from situ.runtime.spark.output import Output
+    from situ.runtime.spark.progress import Totals
+    from situ.runtime.spark.stream_sinks import Sink
+
+#: Complex events of each subscription that are shown where --out does not say where they go.
+SHOWN = 10
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """The options of `situ run` that only --follow has."""
+
+    checkpoint: Path | None = None
+    control: Path | None = None
+    every: str | None = None
+    once: bool = False
+    shards: int | None = None
+    levels: int | None = None
+    metrics: str | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """
+        >>> FollowOptions(checkpoint=Path("here"), once=True).given
+        ['--checkpoint', '--once']
+        """
+        return [f"--{field.name}" for field in fields(self) if getattr(self, field.name) not in (None, False)]
+
+
+def refuse_without_follow(options: FollowOptions, sources: list[str], out: str | None) -> None:
+    """What makes no sense without --follow."""
+    if options.given:
+        raise InputError(
+            f"{options.given[0]} is for --follow", remedy=f"Add --follow, or leave out {options.given[0]}."
+        )
+    for address in (source.partition("=")[2] for source in sources):
+        if _is_url(address):
+            raise InputError(
+                f"{shown_address(address)} is a stream that does not end, and without --follow situ reads files",
+                remedy="Add --follow and --checkpoint DIR.",
+            )
+    if out is not None and _is_url(out):
+        raise InputError(
+            f"{shown_address(out)} takes results of --follow only", remedy="Give --out a directory, or add --follow."
+        )
+
+
+def refuse_with_follow(
+    options: FollowOptions, embedded: bool, overwrite: bool, limit: int | None, out: str | None, format_: str | None
+) -> None:
+    """What makes no sense with --follow."""
+    if embedded:
+        cause, remedy = "--follow runs on Spark, not on the embedded engine", "Leave out --engine embedded."
+    elif overwrite:
+        cause = "--follow adds to what is there, and replaces nothing"
+        remedy = "Leave out --overwrite. To begin anew, give a new --checkpoint and a new --out."
+    elif limit is not None:
+        cause, remedy = f"--follow shows the last {SHOWN} complex events of each subscription", "Leave out --limit."
+    elif options.checkpoint is None:
+        cause = "--follow needs a place to keep how far it is"
+        remedy = "Add --checkpoint DIR: an empty directory, or one that does not exist yet."
+    elif options.once and options.every is not None:
+        cause = "--once reads what is there and ends, --every says how often to look"
+        remedy = "Leave out one of them."
+    elif format_ is not None and (out is None or _is_url(out)):
+        cause, remedy = f"--format {format_} is for files", "Leave it out, or give --out a directory."
+    else:
+        return
+    raise InputError(cause, remedy=remedy)
+
+
+def _is_url(address: str) -> bool:
+    return "://" in address and not address.startswith("file://")
+
+
+def shown_address(address: str) -> str:
+    """An address without what may be secret in it: what stands before an @, and options.
+
+    >>> shown_address("mqtt://ann:secret@broker/city?qos=0"), shown_address("found/today")
+    ('mqtt://broker/city', 'found/today')
+    """
+    if not _is_url(address):
+        return address
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
+def follow_file(
+    file: Path,
+    sources: list[str],
+    out: str | None,
+    file_format: Format,
+    options: FollowOptions,
+    functions: str | None,
+    spark: OnSpark,
+    error_to_json: Callable[[SituError], dict[str, Any]] | None,
+) -> None:
+    """Runs the query in a file over streams (`Type=ADDRESS`) until Ctrl-C, or to their end (--once), and shows how it
+    goes: as JSON, if errors can be said in it."""
+    begun = time.monotonic()
+    require_pyspark()
+    module = import_functions(functions)
+    job = job_of(file, sources, options)
+    from situ.cli.run_spark import ship
+    from situ.cli.spark_progress import waiting
+    from situ.runtime.spark.checkpoint import Checkpoint
+    from situ.runtime.spark.opening import open_rules
+    from situ.runtime.spark.prometheus import MetricsServer, metrics_address, metrics_text
+
+    served_at = metrics_address(options.metrics) if options.metrics is not None else None
+    ended = threading.Event()
+    with ExitStack() as stack:
+        stack.enter_context(Checkpoint(job.checkpoint).locked())
+        opening = open_rules(job)
+        stack.enter_context(quiet_after(ended))
+        if spark.is_here:
+            say_if_compiling()
+        with waiting("starting Spark"):
+            conf = session_conf(spark, opening.manifest, [*job.addresses.values(), *([out] if out else [])])
+            session = stack.enter_context(borrowed_session(spark.master, conf))
+        ship(module, session)
+        recent = _recent(job) if out is None else None
+        follower = _follower(session, job, opening, out, file_format, recent)
+        show = stack.enter_context(_show(follower.totals, recent, error_to_json))
+        if served_at is not None:
+            host, port = served_at
+            show.serving(stack.enter_context(MetricsServer(lambda: metrics_text(follower.totals), port, host)).url)
+        with stop_signals(follower.stop):
+            follower.run(show.tell)
+        show.end(_summary(follower, show, time.monotonic() - begun, out))
+        ended.set()
+
+
+def job_of(file: Path, sources: list[str], options: FollowOptions) -> Job:
+    """What the command line asks for."""
+    from situ.runtime.spark.opening import Job
+
+    query = read_query(file)
+    paths_of_streams(OperatorGraph(query, query.streams, ()), sources)  # each stream exactly once
+    addresses = {name: address for name, _, address in (source.partition("=") for source in sources)}
+    assert options.checkpoint is not None
+    return Job(
+        file=str(file),
+        text=file.read_text(encoding="utf-8"),
+        addresses={stream.name: addresses[stream.name] for stream in query.streams},
+        checkpoint=options.checkpoint,
+        control=options.control,
+        every_us=None if options.every is None else _interval(options.every),
+        once=options.once,
+        shards=options.shards,
+        levels=options.levels,
+    )
+
+
+def _interval(text: str) -> int:
+    remedy = "Write it as a number with a unit: --every 500ms, --every 2s, --every '1 min'."
+    try:
+        micros = parse_duration(text.strip().lower())
+    except ValueError as error:
+        raise InputError(f"--every '{text}' is no duration", remedy=remedy) from error
+    if micros < 1000:
+        raise InputError(f"--every {format_duration(micros)} is shorter than a millisecond", remedy=remedy)
+    return micros
+
+
+def session_conf(spark: OnSpark, manifest: Manifest | None, addresses: list[str]) -> dict[str, str]:
+    """The settings of a session that is started for this: what addresses need, and as many partitions as cores."""
+    from situ.runtime.spark.stream_sinks import packages_for
+
+    if running_session() is not None:
+        return spark.conf
+    conf = spark.conf | packages_for(addresses, spark.conf)
+    if manifest is not None:
+        conf.setdefault(PARTITIONS, str(manifest.partitions))
+    elif (cores := local_cores(spark, os.environ)) is not None:
+        conf.setdefault(PARTITIONS, str(cores))
+    return conf
+
+
+def local_cores(spark: OnSpark, environ: Mapping[str, str]) -> int | None:
+    """The cores that Spark has, where it runs on this machine; None, where that is not known before it runs.
+
+    >>> local_cores(OnSpark("local[3]", {}), {}), local_cores(OnSpark("yarn", {}), {})
+    (3, None)
+    """
+    known = spark_defaults(environ) | spark.conf
+    remote = known.get("spark.remote") or environ.get("SPARK_REMOTE")
+    where = spark.master or remote or known.get("spark.master") or "local[*]"
+    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", where)
+    if found is None:
+        return None
+    if found[1] == "*":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(found[1] or 1)
+
+
+def _recent(job: Job) -> Recent:
+    from situ.cli.follow_recent import Recent
+
+    recent = Recent(job.checkpoint.absolute() / "shown", SHOWN)
+    recent.clear()
+    return recent
+
+
+def _follower(
+    session: SparkSession, job: Job, opening: Opening, out: str | None, file_format: Format, recent: Recent | None
+) -> Follower:
+    from situ.cli.follow_recent import RecentSink
+    from situ.runtime.spark.follow import Follower
+    from situ.runtime.spark.stream_sinks import open_sink
+    from situ.runtime.spark.stream_sources import open_stream
+
+    def source(stream: Stream, work: Path) -> JudgedRows:
+        return open_stream(session, job.addresses[stream.name], stream, work)
+
+    def sink(output: Output, query: str) -> Sink:
+        if out is not None:
+            return open_sink(out, file_format, output, query)
+        assert recent is not None
+        return RecentSink(recent.directory, output, recent.limit)
+
+    return Follower(session, job, opening, source, sink)
+
+
+def _show(totals: Totals, recent: Recent | None, error_to_json: Callable[[SituError], dict[str, Any]] | None) -> Show:
+    from situ.cli.follow_show import JsonLines, Lines, Screen
+
+    if error_to_json is not None:
+        return JsonLines(totals, recent, error_to_json)
+    return Screen(totals, recent) if sys.stdout.isatty() else Lines(totals, recent)
+
+
+def _summary(follower: Follower, show: Show, seconds: float, out: str | None) -> FollowSummary:
+    from situ.cli.follow_summary import FollowSummary
+
+    where = None if out is None else shown_address(out)
+    checkpoint = follower.job.checkpoint
+    changes = tuple(follower.changes)
+    return FollowSummary(follower.totals, changes, show.refused, seconds, where, checkpoint, dict(show.counts))
+
+
+@contextmanager
+def quiet_after(ended: threading.Event) -> Iterator[None]:
+    """Once all has been done, an error is none: SIGTERM may reach Spark's Java, too, which then cannot be stopped."""
+    try:
+        yield
+    except Exception:
+        if not ended.is_set():
+            raise
+
+
+@contextmanager
+def stop_signals(stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask to stop; a second one does not wait for that."""
+
+    def asked(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

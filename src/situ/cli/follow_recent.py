@@ -1,0 +1,110 @@
+"""The last complex events of a streaming query, for a person who watches: where results go if nobody says where.
+
+Spark may call a sink in another process than this one (Spark Connect does), so the rows come by files, which go as
+soon as they have been read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from situ.runtime.spark.output import COMPLEX_EVENT, Output
+from situ.runtime.spark.result_tables import Tables, bytes_to_table, table_to_bytes
+
+_ROWS = "name string, rows bigint, packed binary"
+_ARROW = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("packed", pa.binary())])
+
+
+@dataclass(frozen=True)
+class Found:
+    """Complex events of a subscription in some micro-batches: how many, and the last of them."""
+
+    count: int
+    last: pa.Table
+
+
+@dataclass(frozen=True)
+class RecentSink:
+    """Counts the complex events of a micro-batch, and keeps the last `limit` of each subscription."""
+
+    directory: Path
+    output: Output
+    limit: int
+
+    def write(self, events: DataFrame, batch: int) -> None:
+        # All rows are read, whatever is kept of them: Spark keeps the state of tasks only that it has run to the end.
+        complex_events = events.filter(F.col("_kind") == COMPLEX_EVENT)
+        rows = complex_events.mapInArrow(LastFew(Tables(self.output), self.limit), _ROWS).collect()
+        if rows:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            table = pa.Table.from_pylist([row.asDict() for row in rows], _ARROW)
+            unfinished = self.directory / f".{batch}"
+            unfinished.write_bytes(table_to_bytes(table))
+            os.replace(unfinished, self.directory / str(batch))
+
+
+@dataclass(frozen=True)
+class LastFew:
+    """In a task: how many complex events there are of each subscription, and the last of them."""
+
+    tables: Tables
+    limit: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts: Counter[str] = Counter()
+        kept: dict[str, pa.Table] = {}
+        for batch in batches:
+            for _, name, table in self.tables.split(batch):
+                counts[name] += table.num_rows
+                kept[name] = latest([kept[name], table] if name in kept else [table], self.limit)
+        rows = [{"name": name, "rows": counts[name], "packed": table_to_bytes(table)} for name, table in kept.items()]
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, _ARROW)
+
+
+def latest(tables: list[pa.Table], limit: int) -> pa.Table:
+    """The last rows by time, in order.
+
+    >>> latest([pa.table({"n": [1, 2], "_time": [5, 7]}), pa.table({"n": [3], "_time": [6]})], 2).to_pydict()
+    {'n': [3, 2], '_time': [6, 7]}
+    """
+    joined = pa.concat_tables(tables)
+    order = pc.sort_indices(joined, sort_keys=[("_time", "ascending")])
+    return joined.take(order[max(len(order) - limit, 0) :])
+
+
+@dataclass(frozen=True)
+class Recent:
+    """What `RecentSink` left in a directory."""
+
+    directory: Path
+    limit: int
+
+    def take(self) -> dict[str, Found]:
+        """All that came since the last call."""
+        counts: Counter[str] = Counter()
+        tables: dict[str, list[pa.Table]] = {}
+        for path in sorted((p for p in self.directory.glob("[0-9]*") if p.name.isdigit()), key=lambda p: int(p.name)):
+            for row in bytes_to_table(path.read_bytes()).to_pylist():
+                found = bytes_to_table(row["packed"])
+                counts[row["name"]] += row["rows"]
+                known = tables.setdefault(row["name"], [])
+                if known and known[0].schema != found.schema:  # the rule has been replaced
+                    known.clear()
+                known.append(found)
+            path.unlink()
+        return {name: Found(counts[name], latest(parts, self.limit)) for name, parts in tables.items()}
+
+    def clear(self) -> None:
+        """Forget what an earlier run has left."""
+        for path in self.directory.glob("*"):
+            path.unlink()

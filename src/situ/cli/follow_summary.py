@@ -1,0 +1,174 @@
+"""What a run with --follow has read and found, and how it says so: as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from situ.runtime.spark.follow import RulesChanged
+from situ.runtime.spark.progress import MicroBatch, Totals
+
+
+def moment(seconds: float | None) -> str:
+    """A time in UTC.
+
+    >>> moment(1772359200.5), moment(None)
+    ('2026-03-01 10:00:00.500', 'none yet')
+    """
+    if seconds is None:
+        return "none yet"
+    shown = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    return shown.isoformat(sep=" ", timespec="milliseconds" if shown.microsecond else "seconds")
+
+
+def size(count: float) -> str:
+    """
+    >>> size(900), size(1_234_567), size(2.5e9)
+    ('900 B', '1.2 MB', '2.5 GB')
+    """
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def lasting(seconds: float) -> str:
+    """A duration in a few characters.
+
+    >>> lasting(1.5), lasting(7200)
+    ('1.50 s', '120 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.2f} s"
+    for unit, length in (("min", 60), ("h", 3600)):
+        if seconds < 180 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds / 86400:,.0f} days"
+
+
+def latency_of(batch: MicroBatch) -> str:
+    """Of a micro-batch that has one."""
+    return f"{lasting(batch.mean_latency_s or 0.0)}, at most {lasting(batch.max_latency_s or 0.0)}"
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """
+    >>> counted(1, "change", "changes"), counted(1200, "change", "changes")
+    ('1 change', '1,200 changes')
+    """
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def change_line(told: RulesChanged) -> str:
+    """A change of rules in a line."""
+    after = "" if told.watermark is None else f", after {moment(told.watermark)}"
+    pause = "" if told.pause_s is None else f", pause {told.pause_s:.2f} s"
+    return f"rules {told.number}: {told.change}; from micro-batch {told.batch} on{after}{pause}"
+
+
+def figures_line(totals: Totals, rate: float) -> str:
+    """How it goes, in a line: totals of this run, and the last micro-batch."""
+    parts = [f"{totals.input:,} events", f"{rate:,.0f} events/s", f"{totals.complex_events:,} complex events"]
+    extras = {"timed out": totals.timed_out, "late": totals.late, "rejected": totals.rejected}
+    extras |= {"duplicates": totals.duplicates}
+    parts += [f"{count:,} {what}" for what, count in extras.items() if count]
+    if totals.last is not None:
+        parts.append(f"micro-batch {totals.last.number} in {totals.last.seconds:.2f} s")
+    if totals.last_with_state is not None:
+        parts.append(f"state {size(totals.last_with_state.state_bytes)}")
+    parts.append(f"watermark {moment(totals.watermark)}")
+    if (latency := totals.last_with_latency) is not None:
+        parts.append(f"latency {latency_of(latency)}")
+    return ", ".join(parts)
+
+
+def batch_to_json(batch: MicroBatch) -> dict[str, Any]:
+    return {
+        "number": batch.number,
+        "begun": moment(batch.begun),
+        "seconds": batch.seconds,
+        "events": batch.input,
+        "events_per_s": round(batch.input / batch.seconds, 1) if batch.seconds else None,
+        "candidates": batch.candidates,
+        "complex_events": batch.complex_events,
+        "timed_out": batch.timed_out,
+        "late": batch.late,
+        "rejected": batch.rejected,
+        "duplicates": batch.duplicates,
+        "state_bytes": batch.state_bytes if batch.largest_shard_bytes is not None else None,
+        "skew": batch.skew,
+        "watermark": None if batch.watermark is None else moment(batch.watermark),
+        "mean_latency_s": batch.mean_latency_s,
+        "max_latency_s": batch.max_latency_s,
+    }
+
+
+def change_to_json(told: RulesChanged) -> dict[str, Any]:
+    return {
+        "number": told.number,
+        "added": list(told.change.added),
+        "replaced": list(told.change.replaced),
+        "removed": list(told.change.removed),
+        "with_their_state": list(told.change.kept),
+        "micro_batch": told.batch,
+        "after": None if told.watermark is None else moment(told.watermark),
+        "pause_s": None if told.pause_s is None else round(told.pause_s, 3),
+        "warnings": list(told.warnings),
+    }
+
+
+@dataclass(frozen=True)
+class FollowSummary:
+    """The whole run."""
+
+    totals: Totals
+    changes: tuple[RulesChanged, ...]
+    refused: int
+    seconds: float
+    out: str | None
+    checkpoint: Path
+    counts: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        totals = self.totals
+        return {
+            "events": totals.input,
+            "rejected": totals.rejected,
+            "late": totals.late,
+            "complex_events": totals.complex_events,
+            "timed_out": totals.timed_out,
+            "duplicates": totals.duplicates,
+            "micro_batches": totals.micro_batches,
+            "watermark": None if totals.watermark is None else moment(totals.watermark),
+            "mean_latency_s": totals.mean_latency_s,
+            "max_latency_s": totals.max_latency_s,
+            "seconds": round(self.seconds, 3),
+            "rule_changes": [change_to_json(change) for change in self.changes],
+            "rules_refused": self.refused,
+            "out": self.out,
+            "checkpoint": str(self.checkpoint),
+        }
+
+    def __str__(self) -> str:
+        totals = self.totals
+        rate = totals.input / self.seconds if self.seconds else 0.0
+        text = (
+            f"{totals.input:,} events, {totals.complex_events:,} complex events in "
+            f"{counted(totals.micro_batches, 'micro-batch', 'micro-batches')} and {self.seconds:.2f} s "
+            f"({rate:,.0f} events/s)"
+        )
+        extras = {"rejected": totals.rejected, "late": totals.late, "timed out": totals.timed_out}
+        text += "".join(
+            f", {count:,} {what}" for what, count in (extras | {"duplicates": totals.duplicates}).items() if count
+        )
+        if self.refused:
+            text += f", {counted(self.refused, 'change', 'changes')} of rules refused"
+        lines = [text, *(f"  {count:>12,}  {name}" for name, count in self.counts.items())]
+        lines += map(change_line, self.changes)
+        if self.out is not None:
+            lines.append(f"results are in {self.out}")
+        lines.append(f"the same command goes on from here: --checkpoint {self.checkpoint}")
+        return "\n".join(lines)

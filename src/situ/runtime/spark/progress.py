@@ -1,0 +1,166 @@
+"""What a streaming query says of its micro-batches, and totals over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from situ.runtime.spark.metrics import METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """One micro-batch, in the words of `situ.runtime.spark.metrics`. None: nothing to say, as no shard had work."""
+
+    number: int
+    begun: float  # seconds since the epoch
+    seconds: float
+    input: int = 0
+    candidates: int = 0
+    complex_events: int = 0
+    timed_out: int = 0
+    late: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    state_bytes: int = 0
+    largest_shard_bytes: int | None = None
+    largest_shard_candidates: int | None = None
+    mean_shard_candidates: float | None = None
+    slowest_shard_ms: float | None = None
+    watermark: float | None = None  # seconds since the epoch
+    mean_latency_s: float | None = None
+    max_latency_s: float | None = None
+
+    @property
+    def skew(self) -> float | None:
+        """The candidates of the largest shard, in those of the mean one."""
+        if not self.mean_shard_candidates or self.largest_shard_candidates is None:
+            return None
+        return self.largest_shard_candidates / self.mean_shard_candidates
+
+
+_OBSERVED = {f.name for f in fields(MicroBatch)} - {"number", "begun", "seconds"}
+
+
+def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
+    """A micro-batch from a `StreamingQueryProgress`; None where Spark only says that it waits for data.
+
+    >>> found = micro_batch({
+    ...     "batchId": 3, "timestamp": "2026-03-01T10:00:00.000Z",
+    ...     "durationMs": {"addBatch": 200, "triggerExecution": 250},
+    ...     "observedMetrics": {"situ": {"input": 7, "watermark": "2026-03-01 09:59:58.5", "mean_latency_s": None}},
+    ... })
+    >>> found.number, found.seconds, found.input, found.begun - found.watermark
+    (3, 0.25, 7, 1.5)
+    """
+    durations = progress["durationMs"]
+    if "addBatch" not in durations:
+        return None
+    observed = _values((progress["observedMetrics"] or {}).get(METRICS, {}))
+    figures = {name: value for name, value in observed.items() if name in _OBSERVED and value is not None}
+    if "watermark" in figures:
+        figures["watermark"] = _seconds(figures["watermark"])
+    begun = datetime.fromisoformat(progress["timestamp"]).timestamp()
+    return MicroBatch(progress["batchId"], begun, durations["triggerExecution"] / 1e3, **figures)
+
+
+def _values(row: Any) -> Mapping[str, Any]:
+    """The metrics by their names. Spark Connect gives a row as its values beside its schema."""
+    values: Mapping[str, Any] = row if isinstance(row, Mapping) else row.asDict()
+    if {*values} != {"values", "schema"}:
+        return values
+    named = zip(values["schema"]["fields"], values["values"], strict=True)
+    return {field["name"]: _from_json(value, field["type"]) for field, value in named}
+
+
+def _from_json(value: Any, type_: object) -> Any:
+    """A value as JSON has it: times are milliseconds."""
+    return datetime.fromtimestamp(value / 1e3, UTC) if type_ == "timestamp" and isinstance(value, int) else value
+
+
+def _seconds(watermark: object) -> float:
+    """Seconds since the epoch of a time as Spark may give it: microseconds, a text, or Python's."""
+    match watermark:
+        case int():
+            return watermark / 1e6
+        case datetime():
+            return watermark.timestamp()
+        case _:
+            found = datetime.fromisoformat(str(watermark))
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+@dataclass
+class Totals:
+    """Sums over the micro-batches of a run, and the last one that said something."""
+
+    micro_batches: int = 0
+    seconds: float = 0.0
+    input: int = 0
+    candidates: int = 0
+    complex_events: int = 0
+    timed_out: int = 0
+    late: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    rule_changes: int = 0
+    latency_sum_s: float = 0.0
+    max_latency_s: float | None = None
+    last: MicroBatch | None = None
+    last_with_state: MicroBatch | None = None
+    last_with_latency: MicroBatch | None = None
+    watermark: float | None = None
+
+    def add(self, batch: MicroBatch) -> None:
+        self.micro_batches += 1
+        self.seconds += batch.seconds
+        for name in ("input", "candidates", "complex_events", "timed_out", "late", "rejected", "duplicates"):
+            setattr(self, name, getattr(self, name) + getattr(batch, name))
+        self.last = batch
+        if batch.largest_shard_bytes is not None:
+            self.last_with_state = batch
+        if batch.watermark is not None:
+            self.watermark = batch.watermark
+        if batch.mean_latency_s is not None:
+            self.last_with_latency = batch
+            self.latency_sum_s += batch.mean_latency_s * batch.complex_events
+        if batch.max_latency_s is not None:
+            self.max_latency_s = max(batch.max_latency_s, self.max_latency_s or batch.max_latency_s)
+
+    @property
+    def mean_latency_s(self) -> float | None:
+        return self.latency_sum_s / self.complex_events if self.last_with_latency and self.complex_events else None
+
+
+class Query(Protocol):
+    """The part of a `StreamingQuery` that is asked how far it is."""
+
+    @property
+    def lastProgress(self) -> Any: ...
+
+    @property
+    def recentProgress(self) -> Any: ...
+
+
+@dataclass
+class ProgressFeed:
+    """The micro-batches of a streaming query, each once."""
+
+    query: Query
+    after: int = -1
+    _looked_at: str = ""
+
+    def new(self) -> list[MicroBatch]:
+        """Those that ended since the last call. Spark remembers a hundred: ask often enough."""
+        last = self.query.lastProgress
+        if last is None or last["batchId"] <= self.after or last["timestamp"] == self._looked_at:
+            return []
+        self._looked_at = last["timestamp"]
+        # To ask for all that Spark remembers takes a hundred times as long as to ask for one.
+        progress = [last] if last["batchId"] == self.after + 1 else self.query.recentProgress
+        found = [batch for p in progress if (batch := micro_batch(p)) is not None and batch.number > self.after]
+        if found:
+            self.after = found[-1].number
+        return found
