@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import situ
+from situ.core.functions import Functions
 from situ.runtime.spark.detect import Detection
 from situ.runtime.spark.session import spark_session
 from situ.runtime.spark.stream_sinks import open_sink
@@ -68,12 +69,15 @@ DEATHS = ("worker", "driver", "driver-again")
 DIRECTORY = "SITU_KILL_QUERY"
 
 
-@situ.function(returns="int")
+FUNCTIONS = Functions()
+
+
+@FUNCTIONS.function(returns="int")
 def first_stage(number: int) -> int:
     return _die("first", number)
 
 
-@situ.function(returns="int")
+@FUNCTIONS.function(returns="int")
 def second_stage(number: int) -> int:
     return _die("second", number)
 
@@ -109,7 +113,7 @@ def detection_of(spark: SparkSession, directory: Path) -> Detection:
     for name, columns in COLUMNS.items():
         reader = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1)
         streams[name] = reader.parquet(str(directory / "in" / name))
-    return situ.detect(QUERY, streams, show_definitions=True)
+    return situ.detect(QUERY, streams, FUNCTIONS, show_definitions=True)
 
 
 def writer_of(detection: Detection, sink: str, directory: Path) -> DataStreamWriter:
