@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import random
 import re
 from collections import Counter, defaultdict
@@ -13,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.comparison import Found, _rows
+from runtime.comparison import Found, _rows, tables
 from runtime.spark.without_spark import partitions
 from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
@@ -265,6 +267,64 @@ class Reference:
         marks = [mark for mark in active if mark is not None]
         if active and len(marks) == len(active):
             self.passed = max(min(marks), min(marks) if self.passed is None else self.passed)
+
+
+def late_rows(table: pa.Table) -> Counter[tuple[str, int, str]]:
+    """Stream, lateness in seconds and text of the late rows of a tagged table."""
+    rows = table.filter(pc.equal(table.column("_kind"), "late")).to_pylist()
+    for row in rows:
+        ts = json.loads(row["_row"]).get("ts")
+        assert ts is None or row["_time"] == datetime.datetime.fromtimestamp(ts, datetime.UTC)
+    return Counter((row["_name"], int(row["_lateness"].total_seconds()), row["_row"]) for row in rows)
+
+
+def late_of_reference(query: StreamingQuery, late: list[Late]) -> Counter[tuple[str, int, str]]:
+    """The same of the late rows that some rule would have read."""
+    expected: Counter[tuple[str, int, str]] = Counter()
+    for read in query.plan.reads:
+        mine = [item for item in late if item.stream == read.stream.name]
+        rows = tables(query.graph, {read.stream.name: [item.row for item in mine]})[read.stream.name]
+        taken = rows_taken(read, rows)
+        for item, is_taken in zip(mine, taken, strict=True):
+            if is_taken:
+                text = json.dumps({name: item.row[name] for name in read.columns})
+                expected[read.stream.name, item.lateness_s, text] += 1
+    return expected
+
+
+@dataclass
+class Observed:
+    """A query beside the reference: what has come in time, and what has been found."""
+
+    query: StreamingQuery
+    text: str
+    accepted: Rows = field(default_factory=dict)
+    found: Found = field(default_factory=dict)
+    reference: Reference = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reference = Reference(self.query.graph.streams)
+
+    def give(self, rows: Rows, now: float = 0.0) -> pa.Table:
+        """A micro-batch. Every late row that a rule would have read is reported once; time is what it should be."""
+        result = self.query.micro_batch(tables(self.query.graph, rows), now)
+        in_time, late = self.reference.micro_batch(rows, now)
+        assert late_rows(result) == late_of_reference(self.query, late), self.text
+        passed = None if self.reference.passed is None else self.reference.passed * SECOND
+        assert {_micros(figure["watermark"]) for figure in self.query.figures} <= {passed}, self.text
+        for name, some in in_time.items():
+            self.accepted.setdefault(name, []).extend(row for row in some if row["ts"] < FAR_S)
+        for name, events in self.query.found([result]).items():
+            self.found[name] = self.found.get(name, Counter()) + events
+        return result
+
+    def change(self, graph: OperatorGraph, changed: frozenset[str]) -> None:
+        """Other rules from now on."""
+        self.query = self.query.restarted(graph, changed)
+
+
+def _micros(time: datetime.datetime | None) -> int | None:
+    return None if time is None else int(time.timestamp() * SECOND)
 
 
 # --- random queries and arrivals

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import random
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from oracle import TooLarge
 from oracle import detect as ask_oracle
-from runtime.comparison import Found, counted, expected, tables
+from runtime.comparison import counted, expected, tables
 from runtime.spark.streaming_without_spark import (
-    FAR_S,
-    Late,
-    Reference,
+    Observed,
     StreamingQuery,
     far_away,
     in_time,
+    late_rows,
     micro_batches,
     random_rules,
     random_streams,
-    rows_taken,
 )
 from situ.core.errors import StateError
 from situ.graph.operators import OperatorGraph
@@ -107,64 +102,6 @@ def arriving_anyhow(rng: random.Random, events: Rows) -> list[tuple[str, dict[st
     delay = lambda: rng.choice([0, 0, 1, 2, 3, rng.randint(0, 9)])  # noqa: E731
     rows = [(row["ts"] + delay(), rng.random(), name, row) for name in events for row in events[name]]
     return [(name, row) for _, _, name, row in sorted(rows, key=lambda item: item[:2])]
-
-
-def late_rows(table: pa.Table) -> Counter[tuple[str, int, str]]:
-    """Stream, lateness in seconds and text of the late rows of a tagged table."""
-    rows = table.filter(pc.equal(table.column("_kind"), "late")).to_pylist()
-    for row in rows:
-        ts = json.loads(row["_row"]).get("ts")
-        assert ts is None or row["_time"] == datetime.datetime.fromtimestamp(ts, datetime.UTC)
-    return Counter((row["_name"], int(row["_lateness"].total_seconds()), row["_row"]) for row in rows)
-
-
-def late_of_reference(query: StreamingQuery, late: list[Late]) -> Counter[tuple[str, int, str]]:
-    """The same of the late rows that some rule would have read."""
-    expected: Counter[tuple[str, int, str]] = Counter()
-    for read in query.plan.reads:
-        mine = [item for item in late if item.stream == read.stream.name]
-        rows = tables(query.graph, {read.stream.name: [item.row for item in mine]})[read.stream.name]
-        taken = rows_taken(read, rows)
-        for item, is_taken in zip(mine, taken, strict=True):
-            if is_taken:
-                text = json.dumps({name: item.row[name] for name in read.columns})
-                expected[read.stream.name, item.lateness_s, text] += 1
-    return expected
-
-
-@dataclass
-class Observed:
-    """A query beside the reference: what has come in time, and what has been found."""
-
-    query: StreamingQuery
-    text: str
-    accepted: Rows = field(default_factory=dict)
-    found: Found = field(default_factory=dict)
-    reference: Reference = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.reference = Reference(self.query.graph.streams)
-
-    def give(self, rows: Rows, now: float = 0.0) -> pa.Table:
-        """A micro-batch. Every late row that a rule would have read is reported once; time is what it should be."""
-        result = self.query.micro_batch(tables(self.query.graph, rows), now)
-        in_time, late = self.reference.micro_batch(rows, now)
-        assert late_rows(result) == late_of_reference(self.query, late), self.text
-        passed = None if self.reference.passed is None else self.reference.passed * SECOND
-        assert {_micros(figure["watermark"]) for figure in self.query.figures} <= {passed}, self.text
-        for name, some in in_time.items():
-            self.accepted.setdefault(name, []).extend(row for row in some if row["ts"] < FAR_S)
-        for name, events in self.query.found([result]).items():
-            self.found[name] = self.found.get(name, Counter()) + events
-        return result
-
-    def change(self, graph: OperatorGraph, changed: frozenset[str]) -> None:
-        """Other rules from now on."""
-        self.query = self.query.restarted(graph, changed)
-
-
-def _micros(time: datetime.datetime | None) -> int | None:
-    return None if time is None else int(time.timestamp() * SECOND)
 
 
 @blocks(1, 40)

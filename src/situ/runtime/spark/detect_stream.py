@@ -51,8 +51,8 @@ def detect_stream(
     nothing to do yet."""
     refuse_unbounded_state(graph)
     session = next(iter(inputs.values())).rows.sparkSession
-    partitions = _partitions(session)
-    shards = shards or partitions
+    _require_rocksdb(session)
+    shards = shards or int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
     levels = _levels(plan, levels)
@@ -64,7 +64,7 @@ def detect_stream(
         packer = StreamPacker(read, plan, shards, levels, output, judged.reject)
         packed.append(crossing_of_stream(judged.rows, read, graph, functions).mapInArrow(packer.pack, PACKETS))
     packets = reduce(DataFrame.union, packed)
-    keys = even_keys(shards, partitions)
+    keys = even_keys(shards)
     idle = len(graph.streams) > 1 and any(stream.idle_after_us is not None for stream in graph.streams)
     for number in range(levels):
         stage = StreamStage(plan, number, shards, output, used, frozenset(changed))
@@ -90,14 +90,13 @@ def _key(keys: list[int]) -> Column:
     return F.element_at(F.array(*map(F.lit, keys)), F.col("shard") + F.lit(1))
 
 
-def _partitions(session: SparkSession) -> int:
+def _require_rocksdb(session: SparkSession) -> None:
     provider = session.conf.get("spark.sql.streaming.stateStore.providerClass", "")
     if provider != ROCKSDB:
         raise SparkError(
             "streaming queries keep their state in RocksDB, and this session does not",
             remedy=f"spark.conf.set('spark.sql.streaming.stateStore.providerClass', '{ROCKSDB}')",
         )
-    return int(session.conf.get("spark.sql.shuffle.partitions") or 200)
 
 
 def _levels(plan: SparkPlan, levels: int | None) -> int:

@@ -287,6 +287,8 @@ class Follower:
             writer = ready.detection.events.writeStream.foreachBatch(ready.sink.write)
             writer = writer.option("checkpointLocation", self._checkpoint.spark)
             if self.job.once:
+                # Where streams may be idle, Spark would run micro-batches without rows for ever.
+                self.session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
                 writer = writer.trigger(availableNow=True)
             elif self.job.every_us is not None:
                 writer = writer.trigger(processingTime=f"{max(self.job.every_us // 1000, 1)} milliseconds")

@@ -1,6 +1,6 @@
 """Figures of a streaming query for Prometheus, served over HTTP.
 
-query = detection["Rise"].writeStream...start()
+query = detection.events.writeStream...start()
 with serve_metrics(query, 9400): ...        # http://127.0.0.1:9400/metrics
 """
 

@@ -170,21 +170,21 @@ def rows_of(payload: pa.Buffer | bytes) -> list[pa.RecordBatch]:
         return list(reader)
 
 
-def even_keys(shards: int, partitions: int) -> list[int]:
-    """A number for each shard, such that Spark's hash deals them out evenly: with two shards and two partitions, one
-    to each. The shards' own numbers would meet in one partition as often as not.
+def even_keys(shards: int) -> list[int]:
+    """A number for each shard, such that Spark's hash deals them out evenly to as many partitions, or to a divisor of
+    that. The shards' own numbers would meet in one partition as often as not. State is found by these numbers, so they
+    depend on nothing else.
 
-    >>> keys = even_keys(4, 2)
-    >>> sorted(_murmur3(key) % 2 for key in keys)
-    [0, 0, 1, 1]
+    >>> keys = even_keys(4)
+    >>> sorted(_murmur3(key) % 4 for key in keys), sorted(_murmur3(key) % 2 for key in keys)
+    ([0, 1, 2, 3], [0, 0, 1, 1])
     """
-    found: dict[int, list[int]] = {partition: [] for partition in range(partitions)}
-    wanted = [shard % partitions for shard in range(shards)]
+    found: dict[int, int] = {}
     for key in count():
-        found[_murmur3(key) % partitions].append(key)
-        if key % partitions == 0 and all(len(found[p]) >= wanted.count(p) for p in {*wanted}):
+        found.setdefault(_murmur3(key) % shards, key)
+        if len(found) == shards:
             break
-    return [found[partition].pop() for partition in wanted]
+    return [found[shard] for shard in range(shards)]
 
 
 def _murmur3(value: int, seed: int = 42) -> int:
