@@ -7,7 +7,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check lint fast-tests demo bench clean
+.PHONY: help install test check lint fast-tests demo bench soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ $(INSTALLED): pyproject.toml
 
 test: lint ## lint, all tests, Spark's once more on Spark Connect, and the kernel's without the JIT
 	$(BIN)/python -m pytest
-	SPARK_REMOTE='local[2]' $(BIN)/python -m pytest tests/runtime/spark/test_detect.py tests/runtime/spark/test_detection.py
+	SPARK_REMOTE='local[2]' $(BIN)/python -m pytest tests/runtime/spark/test_detect.py tests/runtime/spark/test_detection.py tests/runtime/spark/test_detect_stream.py
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernel tests/runtime -m "not slow and not jit_only"
 
 check: lint fast-tests ## before every commit: lint and the tests that are not slow
@@ -43,6 +43,9 @@ demo: $(INSTALLED) ## twenty minutes of traffic in Ingolstadt, on Spark: tables 
 
 bench: $(INSTALLED) ## situ beside FlinkCEP (needs a JDK 17), and how situ grows
 	$(BIN)/python -m situ.bench
+
+soak: $(INSTALLED) ## 20 million events with ever-new keys through one streaming query: is its state flat?
+	$(BIN)/python -m situ.bench.soak
 
 clean: ## remove the virtual environment and everything that was made
 	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

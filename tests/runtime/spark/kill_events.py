@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from runtime.spark.kill_query import COLUMNS, QUERY
+from runtime.spark.kill_query import COLUMNS, FUNCTIONS, QUERY
 from situ.lang.parse import parse
 from situ.runtime.embedded import Engine
 
@@ -81,7 +81,8 @@ def write_input(directory: Path, batches: Batches) -> None:
 def expected(batches: Batches) -> Found:
     """The batch result on all rows that are not late, and the late ones."""
     in_time, found = _judged(batches)
-    for output in Engine(QUERY, show_definitions=True).run({name: to_table(name, r) for name, r in in_time.items()}):
+    engine = Engine(QUERY, FUNCTIONS, show_definitions=True)
+    for output in engine.run({name: to_table(name, rows) for name, rows in in_time.items()}):
         for kind, tables in (
             ("complex event", output.complex_events),
             ("timed out", output.timed_out),

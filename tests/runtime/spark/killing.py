@@ -18,7 +18,7 @@ import pyspark
 
 #: How long anything may take before a test gives up; nothing depends on it otherwise.
 PATIENCE_S = 240.0
-_SHORT_S = 0.0005
+_SHORT_S = 0.001
 
 #: Of the query: levels of state, and partitions of each.
 LEVELS, PARTITIONS = 2, 2
@@ -61,8 +61,8 @@ class Query:
 
     # --- start and end
 
-    def start(self, master: str = "local[2,4]") -> None:
-        """`local[2,4]`: a task may fail three times. `local[2]`: the query fails with the first task."""
+    def start(self, master: str = "local[1,4]") -> None:
+        """`local[1,4]`: a task may fail three times. `local[2]`: the query fails with the first task."""
         for name in ("fatal", "died"):
             (self.directory / name).mkdir(exist_ok=True)
         script = "from runtime.spark.kill_query import main; main()"
@@ -86,6 +86,7 @@ class Query:
         """Waits until all input has been read."""
         assert self.process is not None
         code = self.process.wait(PATIENCE_S)
+        self.kill()  # what it may have left
         assert code == 0, self.said()
 
     def kill(self) -> None:
@@ -108,15 +109,18 @@ class Query:
     # --- moments
 
     def seen(self) -> Seen:
-        checkpoint = self.directory / "checkpoint"
-        planned, committed = (_last(checkpoint / name) for name in ("offsets", "commits"))
+        checkpoint = f"{self.directory}/checkpoint"
+        planned, committed = (_last(f"{checkpoint}/{name}") for name in ("offsets", "commits"))
         states = tuple(
-            sum((checkpoint / f"state/{level}/{p}/{planned + 1}.changelog").exists() for p in range(PARTITIONS))
+            sum(os.path.exists(f"{checkpoint}/state/{level}/{p}/{planned + 1}.changelog") for p in range(PARTITIONS))
             for level in reversed(range(LEVELS))  # Spark counts from the end
         )
-        return Seen(planned, committed, states, *self._results(planned))
+        # The sink has nothing before all state is committed, and this is asked often.
+        results = self._results(planned) if sum(states) == LEVELS * PARTITIONS else (False, False)
+        return Seen(planned, committed, states, *results)
 
     def _results(self, batch: int) -> tuple[bool, bool]:
+        """Whether the sink has begun to write results, and whether it has them all."""
         out = self.directory / "out"
         if self.sink == "parquet":
             log = out / "_spark_metadata"
@@ -221,7 +225,7 @@ def _command(pid: int) -> str:
         return ""
 
 
-def _last(directory: Path) -> int:
+def _last(directory: str) -> int:
     """The largest number that is the name of a file."""
     try:
         return max((int(name) for name in os.listdir(directory) if name.isdigit()), default=-1)

@@ -114,7 +114,7 @@ def test_nothing_is_lost_or_doubled_in_files(killed: Killed) -> None:
     query.kill_after(killed.rng.uniform(0, 2))
     query.start("local-cluster[2,1,1024]")
     batch = query.seen().planned
-    for word in ("CoarseGrainedExecutorBackend", "pyspark.worker") * 3:
+    for word in ("CoarseGrainedExecutorBackend", "pyspark.worker", "pyspark.worker") * 2:
         batch = query.kill_some(word, killed.rng, after=batch)
     query.end()
     assert killed.deaths("worker") == 1
