@@ -558,7 +558,8 @@ def test_a_run_from_start_to_end(folder: Path, start: Any, mode: str) -> None:
     assert found(folder, "Shut") == expected(DOORS, range(3))
     knocks = DOORS[: DOORS.index("define")] + KNOCK
     assert found(folder, "Knock") == expected(knocks, range(1, 3))
-    assert "Traceback" not in (folder / "stderr").read_text()
+    # PySpark's own threads may complain that Java has gone; no error of situ's may be among that.
+    assert f"{os.sep}situ{os.sep}" not in (folder / "stderr").read_text()
 
 
 def test_an_interval_is_a_duration(folder: Path) -> None:
