@@ -549,10 +549,7 @@ def test_a_run_from_start_to_end(folder: Path, start: Any, mode: str) -> None:
     run = start("--conf", f"spark.api.mode={mode}")
     assert run.until("began")["micro_batch"] == 2
     assert run.until("micro-batch")["number"] == 2
-    if mode == "classic":
-        os.killpg(run.process.pid, signal.SIGTERM)  # as systemd does it: Spark's Java is told, too
-    else:  # a server of Spark Connect lives elsewhere
-        os.kill(run.process.pid, signal.SIGTERM)
+    os.kill(run.process.pid, signal.SIGTERM)
     assert run.until("end")["events"] == 30
     assert run.ended() == 0
     assert found(folder, "Shut") == expected(DOORS, range(3))
