@@ -273,7 +273,7 @@ def _summary(follower: Follower, show: Show, seconds: float, out: str | None) ->
     where = None if out is None else shown_address(out)
     checkpoint = follower.job.checkpoint
     changes = tuple(follower.changes)
-    return FollowSummary(follower.totals, changes, show.refused, seconds, where, checkpoint, dict(show.counts))
+    return FollowSummary(follower.totals, changes, show.refused, seconds, where, checkpoint, show.counts)
 
 
 @contextmanager

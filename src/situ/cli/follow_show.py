@@ -108,6 +108,7 @@ class JsonLines(_Shown):
                 assert_never(told)
 
     def end(self, summary: FollowSummary) -> None:
+        self.found()  # counts along
         self._print("end", summary.to_json())
 
     def _print(self, event: str, values: dict[str, Any]) -> None:
