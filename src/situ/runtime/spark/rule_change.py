@@ -57,7 +57,6 @@ def change_of(before: SparkPlan, after: SparkPlan, levels: int, functions: Funct
     """What a change adds, replaces and removes; QueryError if rules that stay could not go on with their state."""
     old, new = _rules(before), _rules(after)
     _require_levels(after, levels, new)
-    _require_the_same_reads(before, after)
     held, holds = _held(before, functions), _held(after, functions)
     both = [name for name in new if name in old]
     keeps = {name for name in both if held[name].digests == holds[name].digests}
@@ -108,23 +107,6 @@ def _require_levels(plan: SparkPlan, levels: int, rules: Mapping[str, Rule]) -> 
             f"{last} regroups complex events and so needs level {needed}, and the checkpoint has {levels}",
             place=rules[last].place,
             remedy=f"Do without it, or begin with a new --checkpoint and --levels {needed}.",
-        )
-
-
-def _require_the_same_reads(before: SparkPlan, after: SparkPlan) -> None:
-    """Spark's checkpoint knows streams by their number among those that are read."""
-    read, reads = ([read.stream for read in plan.reads] for plan in (before, after))
-    for stream in (stream for stream in read if stream not in reads):
-        raise QueryError(
-            f"no rule would read stream {stream.name} any more, and the checkpoint has it",
-            place=stream.place,
-            remedy="Keep a rule that reads it, or begin with a new --checkpoint.",
-        )
-    for stream in (stream for stream in reads if stream not in read):
-        raise QueryError(
-            f"so far no rule read stream {stream.name}, so that the checkpoint does not have it",
-            place=stream.place,
-            remedy="Begin with a new --checkpoint and a rule that reads it.",
         )
 
 
