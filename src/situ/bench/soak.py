@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import situ
+from situ.bench.measure import STREAMING_CONF
 from situ.core.errors import SituError
 from situ.runtime.spark.progress import ProgressFeed, Totals
 from situ.runtime.spark.query_errors import as_situ_errors, query_error
@@ -61,7 +62,7 @@ RETAINED = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
 }
 #: A small heap, so that what grows without end would show.
-CONF = {"spark.driver.memory": "2g", "spark.ui.enabled": "false", **RETAINED}
+CONF = {"spark.driver.memory": "2g", "spark.ui.enabled": "false", **RETAINED, **STREAMING_CONF}
 
 #: How many times a run is measured.
 SAMPLES = 20
@@ -152,10 +153,10 @@ def soak(spark: SparkSession, number: int, batch: int, directory: Path, tell: Ca
         feed, totals, samples = ProgressFeed(query), Totals(), list[Sample]()
         begun = time.perf_counter()
         try:
-            while totals.input < number and query.isActive:
+            while totals.counts.input < number and query.isActive:
                 for done in feed.new():
                     totals.add(done)
-                    if totals.input >= min(len(samples) + 1, SAMPLES) * number / SAMPLES:
+                    if totals.counts.input >= min(len(samples) + 1, SAMPLES) * number / SAMPLES:
                         samples.append(measured.sample(totals, time.perf_counter() - begun))
                         tell(samples[-1])
                 time.sleep(PERIOD_S)  # Spark tells nobody here when a micro-batch ends
@@ -179,9 +180,9 @@ class _Measured:
         self._java.System.gc()
         heap = self._java.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
         return Sample(
-            totals.input,
+            totals.counts.input,
             seconds,
-            totals.complex_events,
+            totals.counts.complex_events,
             totals.last.state_bytes if totals.last else 0,
             heap,
             memory_of(self._pid),
@@ -250,7 +251,7 @@ def _shown(number: int, batch: int, console: Console) -> list[Sample]:
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         task = bar.add_task("soak", total=number)
-        console.print("".join(f"{name:>12}" for name in names), highlight=False)
+        console.print("".join(f"{name:>12}" for name in names), highlight=False, soft_wrap=True)
         before = Sample(0, 0.0, 0, 0, 0, 0, 0, 0)
 
         def tell(sample: Sample) -> None:
@@ -258,7 +259,7 @@ def _shown(number: int, batch: int, console: Console) -> list[Sample]:
             rate = (sample.events - before.events) / (sample.seconds - before.seconds)
             sizes = map(_short, (sample.state, sample.heap, sample.java, sample.python))
             figures = (f"{sample.events:,}", f"{rate:,.0f}", f"{sample.complex_events:,}", *sizes, f"{sample.files:,}")
-            console.print("".join(f"{figure:>12}" for figure in figures), highlight=False)
+            console.print("".join(f"{figure:>12}" for figure in figures), highlight=False, soft_wrap=True)
             bar.update(task, completed=min(sample.events, number))
             before = sample
 

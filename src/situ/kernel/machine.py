@@ -28,6 +28,11 @@ def jit(kernel: Kernel) -> Kernel:
     return cast(Kernel, numba.njit(kernel, **_OPTIONS))
 
 
+def jit_with_memory(kernel: Kernel) -> Kernel:
+    """Compiled, for kernels that make arrays of their own."""
+    return cast(Kernel, numba.njit(kernel, cache=True))
+
+
 def inlined(kernel: Kernel) -> Kernel:
     """A part of a kernel, compiled into those that call it."""
     return cast(Kernel, numba.njit(kernel, inline="always", **_OPTIONS))

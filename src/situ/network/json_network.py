@@ -1,0 +1,80 @@
+"""Networks as JSON.
+
+```json
+{"sites": [{"name": "edge", "x": 0, "y": 0}, {"name": "hub"}],
+ "links": [{"a": "edge", "b": "hub", "latency_ms": 2.5}]}
+```
+
+Sites may have `x` and `y`, `operators` and `load_per_s`; links may have `hops`, `price` and `capacity_per_s`, as the
+fields of `Site` and `Link`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from situ.network.json_file import JsonFile, Object
+from situ.network.network import Link, Network, NetworkError, Site
+
+_WHOLE = ("operators", "hops")
+_MAY_BE_NULL = ("x", "y", "operators", "load_per_s", "capacity_per_s")
+
+
+def read_json_network(path: Path) -> Network:
+    """As `write_json_network` writes it; NetworkError says what is wrong where."""
+    file = JsonFile(path, NetworkError)
+    top = file.read()
+    file.check_fields(top, "the top", ("sites", "links"), ())
+    sites = [
+        _item(file, Site, each, f"sites[{n}]") for n, each in enumerate(file.expect_objects(top["sites"], "sites"))
+    ]
+    links = [
+        _item(file, Link, each, f"links[{n}]") for n, each in enumerate(file.expect_objects(top["links"], "links"))
+    ]
+    return Network(tuple(sites), tuple(links))
+
+
+def write_json_network(network: Network, path: Path) -> None:
+    """One site or link a line; fields that have their default are left out.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> network = Network((Site("edge", 0.0, 0.0), Site("hub")), (Link("edge", "hub", 2.5),))
+    >>> with TemporaryDirectory() as directory:
+    ...     write_json_network(network, Path(directory, "net.json"))
+    ...     print(Path(directory, "net.json").read_text())
+    ...     read_json_network(Path(directory, "net.json")) == network
+    {"sites": [
+      {"name": "edge", "x": 0.0, "y": 0.0},
+      {"name": "hub"}
+    ], "links": [
+      {"a": "edge", "b": "hub", "latency_ms": 2.5}
+    ]}
+    <BLANKLINE>
+    True
+    """
+    sites, links = (",\n".join(f"  {_text(item)}" for item in items) for items in (network.sites, network.links))
+    path.write_text(f'{{"sites": [\n{sites}\n], "links": [\n{links}\n]}}\n', encoding="utf-8")
+
+
+def _item(file: JsonFile, kind: type[Any], value: Object, where: str) -> Any:
+    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    file.check_fields(value, where, needed, [field.name for field in fields(kind) if field.name not in needed])
+    return kind(**{name: _value(file, name, each, f"{where}.{name}") for name, each in value.items()})
+
+
+def _value(file: JsonFile, name: str, value: object, where: str) -> object:
+    if name in ("name", "a", "b"):
+        return file.expect_text(value, where)
+    if value is None and name in _MAY_BE_NULL:
+        return None
+    number = file.expect_number(value, where)
+    return int(number) if name in _WHOLE and isinstance(number, float) and number.is_integer() else number
+
+
+def _text(item: Site | Link) -> str:
+    values = {field.name: (getattr(item, field.name), field.default) for field in fields(item)}
+    kept = {name: value for name, (value, default) in values.items() if value != default}
+    return json.dumps(kept, ensure_ascii=False)

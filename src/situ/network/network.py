@@ -1,0 +1,204 @@
+"""Sites and the links between them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from situ.core.errors import SituError, did_you_mean
+from situ.kernel.arrays import I64
+from situ.network import ways
+from situ.network.ways import Matrices, Ways
+
+LONGEST_MS = 86_400_000.0  # a day: sums over 100,000 links still fit into whole nanoseconds
+LARGEST = 1e12  # of all other numbers: sums of hops fit as well
+CACHED_BYTES = 1 << 30  # ways from single sites that are kept
+FEW = 20  # names that fit into a message
+
+
+class NetworkError(SituError):
+    """The network, or what is said of its sites, is no use: an unknown site, a negative latency, parts apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place where events are observed and operators may run."""
+
+    name: str
+    x: float | None = None  # metres, or degrees of longitude where geographic
+    y: float | None = None
+    operators: int | None = None  # at most so many operators may run here (None: no limit)
+    load_per_s: float | None = None  # at most so many input events per second for its operators
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Joins two sites, in both directions."""
+
+    a: str
+    b: str
+    latency_ms: float
+    hops: int = 1  # 0: traffic on it costs nothing
+    price: float = 1.0  # per message
+    capacity_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Network:
+    """A connected network. Sites are known by name outside, by number (their position) inside.
+
+    >>> links = Link("edge", "hub", latency_ms=2.5), Link("hub", "root", latency_ms=10)
+    >>> network = Network((Site("edge"), Site("hub"), Site("root")), links)
+    >>> ways = network.ways_from(network.number("edge"))
+    >>> int(ways.latency_ns[network.number("root")]), int(ways.hops[network.number("root")])
+    (12500000, 2)
+    """
+
+    sites: tuple[Site, ...]
+    links: tuple[Link, ...]
+
+    def __post_init__(self) -> None:
+        _check_sites(self.sites)
+        _check_links(self.links, self._numbers)
+        _check_connected(self)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(site.name for site in self.sites)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def _adjacency(self) -> ways.Adjacency:
+        ends = np.array([(self._numbers[link.a], self._numbers[link.b]) for link in self.links], np.int64)
+        latency_ms = np.array([link.latency_ms for link in self.links], np.float64)
+        hops = np.array([link.hops for link in self.links], np.int64)
+        price = np.array([link.price for link in self.links], np.float64)
+        latency_ns = np.rint(latency_ms * 1e6).astype(np.int64)
+        return ways.adjacency(len(self.sites), ends.reshape(-1, 2), latency_ns, hops, price)
+
+    @cached_property
+    def _ways(self) -> dict[int, Ways]:
+        return {}
+
+    @cached_property
+    def _ways_among_all(self) -> Matrices:
+        return ways.ways_among(range(len(self.sites)), self._adjacency)
+
+    def number(self, name: str) -> int:
+        """The site's position in `sites`."""
+        try:
+            return self._numbers[name]
+        except KeyError:
+            raise NetworkError(f"there is no site {name!r}", remedy=suggestion(name, self._numbers)) from None
+
+    def neighbours(self, site: int) -> I64:
+        """The numbers of the sites that a link joins with this one, in order."""
+        links = self._adjacency
+        return links.target[links.offset[site] : links.offset[site + 1]]
+
+    def ways_from(self, site: int) -> Ways:
+        """The ways from a site to all, or the other way round: links run in both directions."""
+        known = self._ways
+        found = known.get(site)
+        if found is None:
+            if len(known) >= max(CACHED_BYTES // (32 * len(self.sites)), 1):
+                del known[next(iter(known))]
+            found = known[site] = ways.ways_from(site, self._adjacency)
+        return found
+
+    def ways_among(self, sites: Sequence[int] | None = None) -> Matrices:
+        """One row of ways for each of the sites; for all of them, a matrix of the square of their number."""
+        return self._ways_among_all if sites is None else ways.ways_among(sites, self._adjacency)
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """The remedy line for an unknown name; lists the known ones only if they are few.
+
+    >>> suggestion("Pariss", ["Paris", "Athens"])
+    "known: Athens, Paris. Did you mean 'Paris'?"
+    """
+    if len(known) <= FEW:
+        return did_you_mean(name, known)
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(sorted(known)[:3])}, ..."
+    return f"There are {len(known)} names. {hint}"
+
+
+def _check_sites(sites: Sequence[Site]) -> None:
+    if not sites:
+        raise NetworkError("the network has no sites", remedy="Give it one site at least.")
+    seen: set[str] = set()
+    for site in sites:
+        place = f"site {site.name!r}"
+        if site.name in seen:
+            raise NetworkError("two sites have this name", place=place, remedy="Give each site a name of its own.")
+        seen.add(site.name)
+        if (site.x is None) != (site.y is None):
+            raise NetworkError("has one coordinate only", place=place, remedy="Give both x and y, or neither.")
+        if site.x is not None and site.y is not None and not (abs(site.x) <= LARGEST and abs(site.y) <= LARGEST):
+            raise NetworkError(f"lies at ({site.x}, {site.y})", place=place, remedy="Coordinates are finite numbers.")
+        for field, value in (("operators", site.operators), ("load_per_s", site.load_per_s)):
+            if value is not None:
+                _check_number(place, field, value)
+
+
+def _check_links(links: Sequence[Link], numbers: dict[str, int]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for link in links:
+        place = f"link {link.a!r} - {link.b!r}"
+        for end in (link.a, link.b):
+            if end not in numbers:
+                raise NetworkError(f"there is no site {end!r}", place=place, remedy=suggestion(end, numbers))
+        if link.a == link.b:
+            raise NetworkError("leads from a site to itself", place=place, remedy="Leave it out.")
+        ends = (link.a, link.b) if link.a < link.b else (link.b, link.a)
+        if ends in seen:
+            raise NetworkError("joins two sites that another link joins", place=place, remedy="Keep one of the two.")
+        seen.add(ends)
+        _check_number(place, "latency_ms", link.latency_ms, LONGEST_MS)
+        _check_number(place, "hops", link.hops)
+        _check_number(place, "price", link.price)
+        if link.capacity_per_s is not None:
+            _check_number(place, "capacity_per_s", link.capacity_per_s)
+
+
+def _check_number(place: str, field: str, value: float, most: float = LARGEST) -> None:
+    if not 0 <= value <= most:  # nor NaN
+        raise NetworkError(f"{field} is {value}", place=place, remedy=f"{field} is a number from 0 to {most:,.0f}.")
+    if field in ("hops", "operators") and value != int(value):
+        raise NetworkError(f"{field} is {value}", place=place, remedy=f"{field} is a whole number.")
+
+
+def _check_connected(network: Network) -> None:
+    parts = [(len(part), network.names[min(part)]) for part in _parts(network)]
+    if len(parts) > 1:
+        parts.sort(key=lambda part: -part[0])
+        named = ", ".join(f"{size} with {name!r}" for size, name in parts[:5]) + (", ..." if len(parts) > 5 else "")
+        raise NetworkError(
+            f"the network falls into {len(parts)} parts: {named}",
+            remedy="Add links between the parts, or leave out all but one of them.",
+        )
+
+
+def _parts(network: Network) -> Iterator[list[int]]:
+    """The sites that can reach each other, part by part."""
+    links = network._adjacency
+    offset, target = links.offset.tolist(), links.target.tolist()
+    seen = [False] * len(network.sites)
+    for start in range(len(seen)):
+        if seen[start]:
+            continue
+        seen[start], part = True, [start]
+        for site in part:  # grows while it is read
+            for other in target[offset[site] : offset[site + 1]]:
+                if not seen[other]:
+                    seen[other] = True
+                    part.append(other)
+        yield part

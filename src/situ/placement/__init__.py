@@ -1,0 +1,1 @@
+"""Placement: where operators run, what is pushed to them and what they pull. One mechanism per file."""

@@ -1,0 +1,164 @@
+"""Plan -> cost and latency. The definition that every mechanism is held to; events that operators share included."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from situ.placement.plan import Placed
+from situ.placement.problem import Need, PlannedOperator, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What is sent to one site of one event type: messages and requests per second, for all readers there."""
+
+    event: str
+    to: int
+    fraction: float
+    requests_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """`operator_ns`: until an operator has detected. `output_ns`: until the root has an output's events."""
+
+    cost: float
+    latency_ns: int
+    operator_ns: tuple[int, ...]
+    output_ns: dict[int, int]
+    traffic: tuple[Traffic, ...]
+
+
+def evaluate(problem: Problem, placed: Sequence[Placed]) -> Evaluation:
+    """Cost is the sum over all transmitted messages x hops (or prices), results to the root included."""
+    traffic = tuple(traffic_of(problem, placed))
+    cost = sum(cost_of(problem, placed, sent) for sent in traffic)
+    operator_ns = latencies(problem, placed)
+    to_root = problem.network.ways_from(problem.root).latency_ns
+    output_ns = {number: operator_ns[number] + int(to_root[placed[number].site]) for number in problem.outputs}
+    return Evaluation(cost, max(output_ns.values()), operator_ns, output_ns, traffic)
+
+
+def within_limits(problem: Problem, placed: Sequence[Placed], evaluation: Evaluation) -> bool:
+    """Whether a plan keeps to all limits: latencies, operators and load of sites."""
+    if any(evaluation.output_ns[number] > problem.latency_limit_ns(number) for number in problem.outputs):
+        return False
+    return not problem.limits_sites or not overloaded_sites(problem, placed)
+
+
+def overloaded_sites(problem: Problem, placed: Sequence[Placed]) -> tuple[int, ...]:
+    """Sites with more operators, or more input events per second, than they may have."""
+    operators: defaultdict[int, int] = defaultdict(int)
+    load: defaultdict[int, float] = defaultdict(float)
+    for operator, where in zip(problem.operators, placed, strict=True):
+        operators[where.site] += 1
+        rates = problem.input_rates(operator)
+        for earlier, step in sets_of_steps(where):
+            fraction = min(1.0, problem.model.need(operator, rates, earlier, step).fraction)
+            load[where.site] += fraction * float(rates[list(step)].sum())
+    return tuple(
+        number
+        for number in operators
+        if _exceeds(operators[number], problem.network.sites[number].operators)
+        or _exceeds(load[number], problem.network.sites[number].load_per_s)
+    )
+
+
+def _exceeds(value: float, limit: float | None) -> bool:
+    return limit is not None and value > limit
+
+
+# ---- cost
+
+
+def traffic_of(problem: Problem, placed: Sequence[Placed]) -> list[Traffic]:
+    """What flows where. An input that several operators at one site read is sent once, for the union of their needs."""
+    needs: defaultdict[tuple[int, str], list[tuple[str, float, Need]]] = defaultdict(list)
+    for operator, where in zip(problem.operators, placed, strict=True):
+        rates = problem.input_rates(operator)
+        for earlier, step in sets_of_steps(where):
+            need = problem.model.need(operator, rates, earlier, step)
+            for number in step:
+                read = operator.inputs[number]
+                needs[where.site, read.event].append((read.filter, read.share, need))
+    traffic = [Traffic(event, site, *union(readers)) for (site, event), readers in needs.items()]
+    return traffic + [Traffic(problem.operators[number].name, problem.root, 1.0, 0.0) for number in problem.outputs]
+
+
+def union(readers: Sequence[tuple[str, float, Need]]) -> tuple[float, float]:
+    """Fraction and requests per second of (filter, share, need), taken together.
+
+    Readers with one filter need the same events: what one of them has had pushed, no other requests. Different filters,
+    and windows of different operators, are taken as independent.
+
+    >>> union([("", 1.0, Need(0.5, 2.0)), ("", 1.0, Need(1.0))])
+    (1.0, 0.0)
+    """
+    by_filter: defaultdict[str, list[Need]] = defaultdict(list)
+    shares: dict[str, float] = {}
+    for filter_, share, need in readers:
+        by_filter[filter_].append(need)
+        shares[filter_] = share
+    fractions, requests = [], 0.0
+    for filter_, needs in by_filter.items():
+        covered = _either([need.fraction for need in needs])
+        fractions.append(shares[filter_] * covered)
+        if covered < 1:
+            requests += sum(need.starts_per_s for need in needs) * (1 - covered)
+    return _either(fractions), requests
+
+
+def _either(fractions: Sequence[float]) -> float:
+    """The fraction that at least one covers; not less than each, also above 1, as the cost model `paper` has it."""
+    return max(1 - math.prod(1 - min(1.0, fraction) for fraction in fractions), *fractions)
+
+
+def cost_of(problem: Problem, placed: Sequence[Placed], sent: Traffic) -> float:
+    """Messages x hops, and requests x hops, of one event type on its way to one site."""
+    if sent.event in problem.number:
+        number = problem.number[sent.event]
+        way = float(problem.costs_from(sent.to)[placed[number].site])
+        return way * (sent.fraction * problem.rates[sent.event] + sent.requests_per_s)
+    gathering = problem.gatherings[sent.event]
+    return float(sent.fraction * gathering.cost[sent.to] + sent.requests_per_s * gathering.request_cost[sent.to])
+
+
+# ---- latency
+
+
+def latencies(problem: Problem, placed: Sequence[Placed]) -> tuple[int, ...]:
+    """Until an operator has detected, in ns: PaNORAMA, Appendix A. An event's way there and back delays a pull."""
+    found: list[int] = []
+    for operator, where in zip(problem.operators, placed, strict=True):
+        reached = 0
+        for order, step in enumerate(where.steps):
+            arrivals = [_arrival(problem, placed, found, operator, number, where.site) for number in step]
+            reached = max(way + max(own, way + reached if order else 0) for way, own in arrivals)
+        found.append(reached)
+    return tuple(found)
+
+
+def _arrival(
+    problem: Problem, placed: Sequence[Placed], found: Sequence[int], operator: PlannedOperator, number: int, site: int
+) -> tuple[int, int]:
+    """An input's way to a site, and its own latency before it goes there."""
+    event = operator.inputs[number].event
+    if event in problem.number:
+        writer = problem.number[event]
+        return int(problem.network.ways_from(site).latency_ns[placed[writer].site]), found[writer]
+    return int(problem.gatherings[event].way_ns[site]), 0
+
+
+def sets_of_steps(placed: Placed) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Each step, with the inputs of all steps before it.
+
+    >>> sets_of_steps(Placed(0, ((1,), (0, 2))))
+    [((), (1,)), ((1,), (0, 2))]
+    """
+    return [
+        (tuple(number for step in placed.steps[:k] for number in step), placed.steps[k])
+        for k in range(len(placed.steps))
+    ]

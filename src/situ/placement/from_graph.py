@@ -1,0 +1,165 @@
+"""Operator graph + statistics -> operators as the planner sees them, and where events come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from situ.core.errors import did_you_mean
+from situ.graph.expressions import aliases_of, conjuncts, rename_alias
+from situ.graph.operators import Operator, OperatorGraph
+from situ.graph.patterns import And, Contiguity, Follow, Or, Seq, Step, steps_of, tests_of
+from situ.graph.query import Aggregation, Case, From, Join, Skip
+from situ.graph.typing import THIS
+from situ.lang.unparse_expression import unparse_expression
+from situ.network.network import Network
+from situ.network.statistics import Statistics, check
+from situ.placement.problem import (
+    MOST_PULLED,
+    CostModel,
+    Input,
+    Kind,
+    Limits,
+    PlacementError,
+    PlannedOperator,
+    Problem,
+    Sources,
+    Weight,
+)
+
+
+def problem_of(
+    graph: OperatorGraph,
+    network: Network,
+    statistics: Statistics,
+    model: CostModel,
+    *,
+    root: str | None = None,
+    weight: Weight = "hops",
+    limits: Limits | None = None,
+) -> Problem:
+    """The problem of placing a query. Without a root, results go to where all events are gathered at the least cost."""
+    check(statistics, network)
+    limits = limits or Limits()
+    operators = tuple(planned(operator, statistics.selectivity) for operator in graph.operators)
+    if not operators:
+        raise PlacementError("the query has no operators", remedy="Write a define or a subscribe.")
+    _check_names(graph, operators, statistics, limits)
+    sources = {
+        stream.name: _sources(stream.name, statistics, network)
+        for stream in graph.streams
+        if any(stream.name in operator.events for operator in operators)
+    }
+    problem = Problem(operators, sources, network, 0, model, weight, limits)
+    return replace(problem, root=_centre(problem) if root is None else network.number(root))
+
+
+def _centre(problem: Problem) -> int:
+    """Of the sites where gathering all events costs least, the first by name."""
+    costs = np.sum([gathering.cost for gathering in problem.gatherings.values()], axis=0)
+    best = np.flatnonzero(costs <= costs.min() * (1 + 1e-12))
+    return min(map(int, best), key=lambda site: problem.network.names[site])
+
+
+def planned(operator: Operator, selectivity: Mapping[str, float]) -> PlannedOperator:
+    """One operator. Only a plain SEQ or AND can be pulled: there, an event that meets no others changes nothing."""
+    rule, name = operator.rule, operator.name
+    passes = selectivity.get(name, 1.0)
+    only = rule.cases[0]
+    shape = _shape(only) if len(rule.cases) == 1 and rule.kind is None else None
+    if shape is None:
+        inputs = tuple(_input(name, event, None, operator, selectivity) for event in operator.inputs)
+        every = rule.kind.window if isinstance(rule.kind, Aggregation | Join) else None
+        every_s = every.every / 1e6 if every is not None and every.unit == "time" else None
+        return PlannedOperator(name, Kind.OTHER, inputs, selectivity=passes, every_s=every_s)
+    kind, steps, each = shape
+    inputs = tuple(_input(name, step.test.event_type, step, operator, selectivity) for step in steps)
+    window_s = _window_s(operator, only, len(steps)) if kind in (Kind.SEQ, Kind.AND) else 0.0
+    plain = (
+        kind in (Kind.SEQ, Kind.AND)
+        and len({step.test.event_type for step in steps}) == len(steps) <= MOST_PULLED
+        and not any(step.selector for step in steps)
+        and only.within is not None
+        and only.within.anchor is From.FIRST
+        and not only.consuming
+        and rule.after_match.skip is Skip.NONE
+        and not rule.timed_out
+    )
+    return PlannedOperator(name, kind, inputs, window_s, passes, each, can_pull=plain)
+
+
+def _shape(case: Case) -> tuple[Kind, tuple[Step, ...], tuple[bool, ...]] | None:
+    """Kind, steps, and whether each of them follows or the next; None for patterns of no simple kind."""
+    match case.detect:
+        case Step() as step:
+            return Kind.OR, (step,), ()
+        case And(steps):
+            return Kind.AND, steps, ()
+        case Or(parts) if all(isinstance(part, Step) for part in parts):
+            return Kind.OR, tuple(steps_of(case.detect)), ()
+        case Seq(parts) if all(_follows_plainly(part) for part in parts):
+            each = tuple(isinstance(p, Follow) and p.contiguity is Contiguity.EACH for p in parts[1:])
+            return Kind.SEQ, tuple(steps_of(case.detect)), each
+        case _:
+            return None
+
+
+def _follows_plainly(part: object) -> bool:
+    return isinstance(part, Follow) and isinstance(part.pattern, Step) and part.contiguity is not Contiguity.IMMEDIATELY
+
+
+def _window_s(operator: Operator, case: Case, steps: int) -> float:
+    """From the first event to the last; between neighbours, it may be as long for each."""
+    if case.within is None:
+        raise PlacementError(
+            f"{operator.name} has no window, so its rate is unknown", place=case.place, remedy="Write `within T`."
+        )
+    return case.within.micros / 1e6 * (steps - 1 if case.within.anchor is From.PREVIOUS else 1)
+
+
+def _input(name: str, event: str, step: Step | None, operator: Operator, selectivity: Mapping[str, float]) -> Input:
+    """An input with its filter: what the condition says of this event alone. In patterns of no simple kind, an event
+    type has a filter if it is tested once only."""
+    if step is None:
+        tests = [test for case in operator.rule.cases for test in tests_of(case.detect) if test.event_type == event]
+        found = [s for case in operator.rule.cases for s in steps_of(case.detect) if s.test.event_type == event]
+        if len(tests) != 1 or len(found) != 1:
+            return Input(event, selectivity.get(f"{name}.{event}", 1.0))
+        step = found[0]
+    alone = [c for c in conjuncts(step.test.condition) if aliases_of(c) <= {step.alias}]
+    text = " and ".join(unparse_expression(rename_alias(conjunct, step.alias, THIS)) for conjunct in alone)
+    return Input(event, selectivity.get(f"{name}.{step.alias}", 1.0), text)
+
+
+def _sources(event: str, statistics: Statistics, network: Network) -> Sources:
+    rates = {site: rate for site, rate in statistics.rates.get(event, {}).items() if rate > 0}
+    if not rates:
+        raise PlacementError(f"nothing is known of where {event} occurs", remedy=f"Give the rates of {event}.")
+    return Sources(np.array([network.number(site) for site in rates], np.int64), np.array([*rates.values()], float))
+
+
+def _check_names(
+    graph: OperatorGraph, operators: tuple[PlannedOperator, ...], statistics: Statistics, limits: Limits
+) -> None:
+    """Rates of streams, selectivities of operators and their inputs, limits of outputs: of nothing else."""
+    streams = [stream.name for stream in graph.streams]
+    names = [operator.name for operator in operators]
+    read = {event for operator in operators for event in operator.events}
+    outputs = [name for name in names if name not in read]
+    aliases = [f"{o.name}.{s.alias}" for o in graph.operators for c in o.rule.cases for s in steps_of(c.detect)]
+    inputs = [f"{operator.name}.{event}" for operator in operators for event in operator.events]
+    for what, given, known in (
+        ("rates are given for", statistics.rates, streams),
+        ("a selectivity is given for", statistics.selectivity, [*names, *aliases, *inputs]),
+        ("a latency is asked for", limits.outputs_ms, outputs),
+    ):
+        for name in given:
+            if name not in known:
+                raise PlacementError(f"{what} {name}, which the query does not have", remedy=did_you_mean(name, known))
+    for name, value in statistics.selectivity.items():
+        if "." in name and value > 1:
+            raise PlacementError(
+                f"the selectivity of {name} is {value:g}", remedy="The share of events that pass a filter is at most 1."
+            )

@@ -1,0 +1,74 @@
+"""A plan: for every operator its site and the steps in which it takes its inputs; its cost and its latency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from situ.placement.problem import PlannedOperator, Problem
+
+#: Ordered steps of one operator: numbers of its inputs.
+Steps = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An operator's part of a plan, in numbers of sites and inputs."""
+
+    site: int
+    steps: Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a mechanism answers. `placed` follows the order of the problem's operators.
+
+    `pareto`: plans that the mechanism knows of which none is both cheaper and faster, as (cost, latency in ms), by
+    cost. `lower_bound`: no plan within the limits costs less (None where the mechanism does not know).
+    """
+
+    mechanism: str
+    placed: tuple[Placed, ...]
+    cost: float
+    latency_ms: float
+    pareto: tuple[tuple[float, float], ...] = ()
+    lower_bound: float | None = None
+
+
+def pushed(operator: PlannedOperator) -> Steps:
+    """One step: all inputs are pushed."""
+    return (tuple(range(len(operator.inputs))),)
+
+
+def plan_to_json(problem: Problem, plan: Plan) -> dict[str, Any]:
+    """What programs read of a plan."""
+    operators = [
+        {
+            "name": operator.name,
+            "site": problem.network.names[placed.site],
+            "steps": [[operator.inputs[number].event for number in step] for step in placed.steps],
+        }
+        for operator, placed in zip(problem.operators, plan.placed, strict=True)
+    ]
+    return {
+        "mechanism": plan.mechanism,
+        "cost": plan.cost,
+        "latency_ms": plan.latency_ms,
+        "operators": operators,
+        "pareto": [list(point) for point in plan.pareto],
+        "lower_bound": plan.lower_bound,
+    }
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """The points that no other is better than in both, by the first.
+
+    >>> pareto_front([(3.0, 1.0), (1.0, 5.0), (2.0, 6.0), (3.0, 1.0)])
+    ((1.0, 5.0), (3.0, 1.0))
+    """
+    front: list[tuple[float, float]] = []
+    for point in sorted(points):
+        if not front or point[1] < front[-1][1]:
+            front.append(point)
+    return tuple(front)

@@ -1,0 +1,285 @@
+"""Operator by operator: the plans of each at each site that is tried, from the plans of its inputs.
+
+All mechanisms that build plans from the sources upwards share this; they differ in the sites that they try and in the
+plans of an input that they offer to its reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from situ.kernel.arrays import F64, I64
+from situ.placement.evaluate import union
+from situ.placement.fronts import NO_CEILING, Ceiling, Front, Offers, StepTable, front_of, pushed_at_once
+from situ.placement.plan import Placed
+from situ.placement.problem import NO_LIMIT_NS, Need, PlannedOperator, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Solutions:
+    """Plans for an operator and all that it reads, each at a site. `chosen`: the solution of each input, -1 for
+    primitive events; `step`: when the input is taken."""
+
+    site: I64
+    latency_ns: I64
+    cost: F64
+    chosen: I64
+    step: I64
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    def only(self, which: I64) -> Solutions:
+        return Solutions(
+            self.site[which], self.latency_ns[which], self.cost[which], self.chosen[which], self.step[which]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What of a cost is charged to one reader: of each operator's own plan, and of requests for each event type."""
+
+    cost: Mapping[str, float] = field(default_factory=dict)
+    requests: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Solutions that are offered, by number, with their sites. Where those are few, ways are known from there, so that
+    no site that is tried has to look for its own."""
+
+    numbers: I64
+    sites: I64
+    which: I64 | None = None
+    way_ns: I64 | None = None
+    cost: F64 | None = None
+
+    def ways_to(self, problem: Problem, site: int) -> tuple[I64, F64]:
+        """Latency and cost of the way from each to a site."""
+        if self.way_ns is None or self.cost is None:
+            return problem.network.ways_from(site).latency_ns[self.sites], problem.costs_from(site)[self.sites]
+        return self.way_ns[self.which, site], self.cost[self.which, site]
+
+
+#: So many sites are few.
+FEW_SITES = 256
+
+
+def chosen_of(problem: Problem, solutions: Solutions, numbers: I64) -> Chosen:
+    sites = solutions.site[numbers]
+    few, which = np.unique(sites, return_inverse=True)
+    if not 0 < len(few) <= min(FEW_SITES, len(problem.network.sites) // 2):
+        return Chosen(numbers, sites)
+    ways = np.stack([problem.network.ways_from(int(site)).latency_ns for site in few])
+    return Chosen(numbers, sites, which, ways, np.stack([problem.costs_from(int(site)) for site in few]))
+
+
+def every_solution(solutions: Solutions) -> I64:
+    return np.arange(len(solutions))
+
+
+#: Of the solutions of an input, those that its reader may choose from (numbers).
+Offered = Callable[[Solutions], I64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A ceiling at every site: see bounds.py."""
+
+    known_ns: I64
+    known_cost: F64
+    scale: float
+    to_go: F64
+    way_ns: I64
+
+    def at(self, site: int) -> Ceiling:
+        return Ceiling(self.known_ns, self.known_cost, self.scale, float(self.to_go[site]), int(self.way_ns[site]))
+
+
+@dataclass(frozen=True)
+class Search:
+    """One run over the operators of a problem. `pull=False`: every operator has one push step."""
+
+    problem: Problem
+    offered: Offered
+    pull: bool = True
+    shares: Shares = Shares()
+    bounds: Mapping[int, Bound] = field(default_factory=dict)
+
+    def ceiling(self, number: int, site: int) -> Ceiling:
+        return self.bounds[number].at(site) if number in self.bounds else NO_CEILING
+
+    def front_at(
+        self, number: int, site: int, steps: StepTable, known: Mapping[int, Solutions], chosen: Mapping[int, Chosen]
+    ) -> Front:
+        """The front of an operator at a site. `known` are all solutions of its inputs, `chosen` those offered."""
+        problem = self.problem
+        passing = filter_shares(problem.operators[number])
+        parts = [self._offers(event, passing[event], site, known, chosen) for event in passing]
+        offset = np.cumsum([0, *(len(part[0]) for part in parts)])
+        offers = Offers(offset, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+        front = front_of(offers, steps, problem.latency_limit_ns(number), self.ceiling(number, site))
+        return replace(front, chosen=self._solutions_chosen(front.chosen - offset[:-1], number, chosen))
+
+    def _solutions_chosen(self, offers: I64, number: int, chosen: Mapping[int, Chosen]) -> I64:
+        """Numbers of offers -> numbers of solutions."""
+        columns = [
+            chosen[self.problem.number[event]].numbers[offers[:, k]]
+            if event in self.problem.number
+            else np.full(len(offers), -1, np.int64)
+            for k, event in enumerate(events_of(self.problem.operators[number]))
+        ]
+        return np.stack(columns, axis=1)
+
+    def _offers(
+        self, event: str, passing: float, site: int, known: Mapping[int, Solutions], chosen: Mapping[int, Chosen]
+    ) -> tuple[I64, I64, F64, F64, F64]:
+        """How an input can be had: its way, its own latency, what it costs by itself, per fraction and per request."""
+        problem = self.problem
+        share, asked = self.shares.cost.get(event, 1.0), self.shares.requests.get(event, 1.0)
+        if event not in problem.number:
+            gathering = problem.gatherings[event]
+            return (
+                gathering.way_ns[[site]],
+                np.zeros(1, np.int64),
+                np.zeros(1),
+                share * passing * gathering.cost[[site]],
+                asked * gathering.request_cost[[site]],
+            )
+        number = problem.number[event]
+        solutions, offered = known[number], chosen[number]
+        ways, costs = offered.ways_to(problem, site)
+        data = share * passing * problem.rates[event] * costs
+        own = solutions.latency_ns[offered.numbers]
+        return ways, own, share * solutions.cost[offered.numbers], data, asked * costs
+
+    def solve(self, number: int, sites: Iterable[int], known: Mapping[int, Solutions]) -> Solutions:
+        """The fronts of an operator at each of these sites."""
+        steps, chosen = self.steps(number), self.choices(number, known)
+        return joined([(site, self.front_at(number, site, steps, known, chosen)) for site in sites])
+
+    def steps(self, number: int) -> StepTable:
+        return steps_allowed(self.problem, self.problem.operators[number], self.pull)
+
+    def choices(self, number: int, known: Mapping[int, Solutions]) -> dict[int, Chosen]:
+        """The solutions of an operator's inputs that it may choose from."""
+        events = self.problem.operators[number].events
+        inputs = {self.problem.number[event] for event in events if event in self.problem.number}
+        return {writer: chosen_of(self.problem, known[writer], self.offered(known[writer])) for writer in inputs}
+
+
+def joined(fronts: Sequence[tuple[int, Front]]) -> Solutions:
+    """The fronts of several sites, in one table."""
+    return Solutions(
+        np.concatenate([np.full(len(front), site, np.int64) for site, front in fronts]),
+        np.concatenate([front.latency_ns for _, front in fronts]),
+        np.concatenate([front.cost for _, front in fronts]),
+        np.concatenate([front.chosen for _, front in fronts]),
+        np.concatenate([front.step for _, front in fronts]),
+    )
+
+
+def events_of(operator: PlannedOperator) -> tuple[str, ...]:
+    """The event types of an operator, each once. Only an operator with one push step reads a type twice."""
+    return tuple(dict.fromkeys(operator.events))
+
+
+def steps_allowed(problem: Problem, operator: PlannedOperator, pull: bool = True) -> StepTable:
+    """All steps that an operator may take, with what the cost model says of them."""
+    rates = problem.input_rates(operator)
+    if not (pull and operator.can_pull):
+        pushed = problem.model.need(operator, rates, (), tuple(range(len(rates))))
+        return pushed_at_once(len(events_of(operator)), pushed.fraction)
+    size = 1 << len(operator.inputs)
+    offset, steps = [0], list[tuple[int, int, float, float]]()
+    for before in range(size):
+        step = rest = (size - 1) & ~before
+        while step:
+            need = problem.model.need(operator, rates, _members(before), _members(step))
+            steps.append((step, before | step, need.fraction, need.requests_per_s))
+            step = (step - 1) & rest
+        offset.append(len(steps))
+    taken, target, fraction, requests = zip(*steps, strict=True)
+    return StepTable(
+        np.arange(size), np.array(offset), np.array(taken), np.array(target), np.array(fraction), np.array(requests)
+    )
+
+
+def _members(bits: int) -> tuple[int, ...]:
+    return tuple(number for number in range(bits.bit_length()) if bits >> number & 1)
+
+
+def filter_shares(operator: PlannedOperator) -> dict[str, float]:
+    """Of each event type, the share that passes an operator's filters."""
+    readers: dict[str, list[tuple[str, float, Need]]] = {event: [] for event in events_of(operator)}
+    for read in operator.inputs:
+        readers[read.event].append((read.filter, read.share, Need(1.0)))
+    return {event: union(filters)[0] for event, filters in readers.items()}
+
+
+# ---- whole plans
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Plans for all outputs together, delivered to the root: `solution` of each output, by growing latency."""
+
+    latency_ns: I64
+    cost: F64
+    solution: I64
+
+
+def whole_plans(problem: Problem, known: Mapping[int, Solutions]) -> Whole:
+    """The front of plans at the root: outputs meet in the largest of their latencies, and in the sum of their costs."""
+    return _together([whole_front(problem, number, known[number]) for number in problem.outputs])
+
+
+def whole_front(problem: Problem, output: int, solutions: Solutions) -> tuple[I64, F64, I64]:
+    """Of one output's solutions, those that none beats when the root has its events: latency, cost, number."""
+    latency = solutions.latency_ns + problem.network.ways_from(problem.root).latency_ns[solutions.site]
+    rate = problem.rates[problem.operators[output].name]
+    cost = solutions.cost + rate * problem.costs_from(problem.root)[solutions.site]
+    return front_within(latency, cost, problem.latency_limit_ns(output))
+
+
+def front_within(latency: I64, cost: F64, limit_ns: int = NO_LIMIT_NS) -> tuple[I64, F64, I64]:
+    """Of some plans, those within a limit that none beats, with their numbers."""
+    order = np.lexsort((cost, latency))
+    order = order[latency[order] <= limit_ns]
+    falls = cost[order] < np.minimum.accumulate(np.concatenate([[np.inf], cost[order]]))[:-1]
+    kept = order[falls]
+    return latency[kept], cost[kept], kept
+
+
+def _together(fronts: Sequence[tuple[I64, F64, I64]]) -> Whole:
+    """For each latency at which one of the fronts becomes cheaper: the cheapest of each."""
+    if any(len(latency) == 0 for latency, _, _ in fronts):
+        return Whole(np.empty(0, np.int64), np.empty(0), np.empty((0, len(fronts)), np.int64))
+    latencies = np.unique(np.concatenate([latency for latency, _, _ in fronts]))
+    latencies = latencies[latencies >= max(latency[0] for latency, _, _ in fronts)]
+    at = [np.searchsorted(latency, latencies, side="right") - 1 for latency, _, _ in fronts]
+    cost = np.sum([cost[k] for (_, cost, _), k in zip(fronts, at, strict=True)], axis=0)
+    solution = np.stack([numbers[k] for (_, _, numbers), k in zip(fronts, at, strict=True)], axis=1)
+    return Whole(latencies, cost, solution)
+
+
+def placed_by(problem: Problem, known: Mapping[int, Solutions], outputs: I64) -> tuple[Placed, ...]:
+    """The plan that a row of `Whole.solution` stands for. An operator with several readers is placed by the first."""
+    found: dict[int, int] = dict(zip(problem.outputs, map(int, outputs), strict=True))
+    placed: dict[int, Placed] = {}
+    for number in reversed(range(len(problem.operators))):
+        operator, solutions, row = problem.operators[number], known[number], found[number]
+        events = events_of(operator)
+        for event, chosen in zip(events, solutions.chosen[row], strict=True):
+            if event in problem.number:
+                found.setdefault(problem.number[event], int(chosen))
+        steps = dict(zip(events, map(int, solutions.step[row]), strict=True))
+        ordered = (
+            tuple(n for n, read in enumerate(operator.inputs) if steps[read.event] == k)
+            for k in range(max(steps.values()) + 1)
+        )
+        placed[number] = Placed(int(solutions.site[row]), tuple(ordered))
+    return tuple(placed[number] for number in range(len(problem.operators)))
