@@ -453,12 +453,26 @@ def test_definitions_that_feed_nothing_are_warned_of() -> None:
 
 def test_clauses_without_effect_are_named() -> None:
     graph = graph_of(
-        "subscribe Q for Car(id) detect A around Car square 500 m lifetime 30 min update when quality "
+        "subscribe Q for Car(id) detect Car lifetime 30 min update when quality "
         "deliver complete quality precision 0.9 demand latency < 100 ms"
     )
     said = unsupported_clauses(graph)
-    clauses = ["for", "around", "lifetime", "update", "deliver", "quality", "demand"]
+    clauses = ["for", "lifetime", "update", "deliver", "quality", "demand"]
     assert [sentence.split("`")[1] for sentence in said] == clauses
-    assert all(sentence.startswith("subscription Q: ") and "no effect yet" in sentence for sentence in said)
+    assert all(sentence.startswith("subscription Q: ") and "has no effect" in sentence for sentence in said)
     assert warnings(graph) == said
-    assert unsupported_clauses(graph_of("subscribe Q detect A")) == ()
+    moving = "subscribe Q for Car(id) detect Car around Car square 500 m lifetime 30 min update basic deliver complete"
+    assert unsupported_clauses(graph_of(moving)) == unsupported_clauses(graph_of("subscribe Q detect A")) == ()
+
+
+@pytest.mark.parametrize(
+    ("subscription", "said"),
+    [
+        ("subscribe Q detect Car around Car square 5 m", "nobody is named who moves"),
+        ("subscribe Q for A(n) detect Car around Car square 5 m", "nobody is named who moves"),
+        ("subscribe Q for Car(id) detect Car and A within 1 s around Car square 5 m", "A has no location"),
+    ],
+)
+def test_what_moves_has_a_consumer_and_reads_places(subscription: str, said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        graph_of(subscription)

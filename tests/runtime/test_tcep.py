@@ -16,7 +16,7 @@ import pytest
 from situ import Engine, Output
 from situ.core.errors import SituWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::situ.core.errors.SituWarning")  # `demand` has no effect yet
+pytestmark = pytest.mark.filterwarnings("ignore::situ.core.errors.SituWarning")  # `demand` has no effect
 
 FIGURE_8 = """
 stream vehiclesAtSectionV1(highwayId int, sectionId int, count int, time int) time time in ms
@@ -114,7 +114,7 @@ def test_random_events(query: str, over_ms: int, seed: int) -> None:
 
 
 def test_the_demand_is_read_and_said_to_have_no_effect_yet() -> None:
-    with pytest.warns(SituWarning, match="vehicleInfo: `demand` has no effect yet"):
+    with pytest.warns(SituWarning, match="vehicleInfo: `demand` has no effect"):
         engine = Engine(FIGURE_8)
     (demand,) = engine.graph.query.subscriptions[0].demands
     assert (demand.metric, demand.limit) == ("latency", 100_000)

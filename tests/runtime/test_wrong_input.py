@@ -377,10 +377,9 @@ def test_a_pattern_without_a_window() -> None:
     assert rises(*engine.run({"Reading": READINGS})) == RISES
 
 
-# --- clauses that do not run yet
+# --- clauses without effect
 
 CLAUSES = {
-    "around": "around Reading square 500 m",
     "lifetime": "lifetime 30 min",
     "update": "update when quality",
     "deliver": "deliver best effort",
@@ -399,7 +398,7 @@ def test_a_clause_without_effect_is_said_to_have_none(clause: str, tmp_path: Pat
     code, summary = run(tmp_path, query, path)
     assert (code, summary["complex_events"]) == (0, {"Rise": 2})
     (warning,) = summary["warnings"]
-    assert f"subscription Rise: `{clause}` has no effect yet" in warning
+    assert f"subscription Rise: `{clause}` has no effect" in warning
     _, out, _ = situ("check", tmp_path / "query.situ")
     assert f"warning: {warning}" in out
     with pytest.warns(SituWarning, match=re.escape(warning)):

@@ -66,3 +66,14 @@ class OperatorGraph:
     @property
     def subscriptions(self) -> tuple[Operator, ...]:
         return tuple(operator for operator in self.operators if operator.subscription is not None)
+
+    def needed(self, name: str) -> frozenset[str]:
+        """An event type and all that it is made of, directly or not."""
+        inputs = {operator.name: operator.inputs for operator in self.operators}
+        needed, open_ = set[str](), [name]
+        while open_:
+            event = open_.pop()
+            if event not in needed:
+                needed.add(event)
+                open_ += inputs.get(event, ())
+        return frozenset(needed)

@@ -47,7 +47,11 @@ def resolve(query: Query, functions: Functions = default_functions) -> OperatorG
     for subscription in query.subscriptions:
         _check_interest(subscription, query.streams)
         operators.append(_operator(subscription, None, schemas, depths, functions))
-    return OperatorGraph(query, query.streams, tuple(operators))
+    graph = OperatorGraph(query, query.streams, tuple(operators))
+    for subscription in query.subscriptions:
+        if subscription.around is not None:
+            _check_located(subscription, graph)
+    return graph
 
 
 def _operator(
@@ -193,6 +197,25 @@ def _check_interest(subscription: Subscription, streams: tuple[Stream, ...]) -> 
             place=subscription.place,
             remedy=f"Declare it: stream {focal}(...) ... at (x, y).",
         )
+
+
+def _check_located(subscription: Subscription, graph: OperatorGraph) -> None:
+    """What moves reads events by their place, so every stream that it reads has one."""
+    focal = subscription.around.focal if subscription.around else None
+    if subscription.consumer is None or subscription.consumer[0] != focal:
+        raise QueryError(
+            f"{subscription.name}: nobody is named who moves",
+            place=subscription.place,
+            remedy=f"Write `subscribe {subscription.name} for {focal}(id)`, with the attribute that names a consumer.",
+        )
+    needed = graph.needed(subscription.name)
+    for stream in graph.streams:
+        if stream.name in needed and stream.location is None:
+            raise QueryError(
+                f"{subscription.name} reads {stream.name} around {focal}, and {stream.name} has no location",
+                place=subscription.place,
+                remedy=f"Declare it: stream {stream.name}(...) ... at (x, y).",
+            )
 
 
 def _check_unique(names: Iterable[str], cause: str, place: Place | None) -> None:

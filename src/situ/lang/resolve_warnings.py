@@ -23,29 +23,29 @@ def has_unbounded_state(operator: Operator) -> bool:
 
 
 def unsupported_clauses(graph: OperatorGraph) -> tuple[str, ...]:
-    """One sentence for each clause that is read and checked and has no effect yet."""
+    """One sentence for each clause that is read and checked and has no effect."""
     return tuple(
-        f"subscription {subscription.name}: `{clause}` has no effect yet: {effect}."
+        f"subscription {subscription.name}: `{clause}` has no effect: {effect}."
         for subscription in graph.query.subscriptions
         for clause, effect in _clauses_without_effect(subscription)
     )
 
 
 def _clauses_without_effect(subscription: Subscription) -> Iterator[tuple[str, str]]:
-    if subscription.consumer is not None:
-        yield "for", "there is one result for all consumers"
-    if subscription.around is not None:
-        yield "around", "events from everywhere are read"
-    if subscription.lifetime_us is not None:
-        yield "lifetime", "history is not delivered after a switch"
-    if subscription.update is not None:
-        yield "update", "the region does not move"
-    if subscription.deliver is not None:
-        yield "deliver", "every complex event is delivered"
+    if subscription.around is None:
+        if subscription.consumer is not None:
+            yield "for", "without `around`, there is one result for all consumers"
+        for clause, given in (
+            ("lifetime", subscription.lifetime_us),
+            ("update", subscription.update),
+            ("deliver", subscription.deliver),
+        ):
+            if given is not None:
+                yield clause, "without `around`, nothing moves"
     if subscription.quality is not None:
         yield "quality", "results are always exact"
     if subscription.demands:
-        yield "demand", "placement does not look at it"
+        yield "demand", "`situ plan` looks at it, an engine does not"
 
 
 def _unbounded(graph: OperatorGraph) -> Iterator[str]:

@@ -30,9 +30,11 @@ from situ.kernel.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
+from situ.mobility.subscriptions import moving, refuse_moving, without_moving
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.compile import refuse_unbounded_state
-from situ.runtime.embedded.pieces import StreamReader, read_in_order
+from situ.runtime.embedded.moving import detect_moving
+from situ.runtime.embedded.pieces import StreamReader, read_in_order, read_whole
 from situ.runtime.flow import Flow, Port
 from situ.runtime.inbox import latest
 
@@ -98,11 +100,10 @@ class Engine:
         self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
         for message in warnings_of(self.graph):
             warnings.warn(message, SituWarning, stacklevel=3)
-        contexts = contexts_of(self.graph, self.functions, self.provenance, self.only_selections)
+        plain = without_moving(self.graph, self.functions)
+        contexts = contexts_of(plain, self.functions, self.provenance, self.only_selections)
         self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
-        readers = {
-            s.name: tuple(o.name for o in self.graph.operators if s.name in o.inputs) for s in self.graph.streams
-        }
+        readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in self.graph.streams}
         self._ports = {s.name: Port(s.name, readers[s.name], s) for s in self.graph.streams}
         self._flow = Flow(contexts, list(self._ports.values()), self.threads or os.cpu_count() or 1)
         self._readers = {stream.name: self._reader(stream) for stream in self.graph.streams}
@@ -123,6 +124,7 @@ class Engine:
         one only): a table or record batch, one event as a dict, or several. Complex events come out as soon as the
         watermark makes them certain."""
         refuse_unbounded_state(self.graph)
+        refuse_moving(self.graph)
         reader = self._reader_of(stream)
         name, now = reader.stream.name, self.clock()
         conformed = conform(_as_table(rows, reader.stream), reader.stream, place=f"rows of {name}")
@@ -186,6 +188,18 @@ class Engine:
                 yield self._finish(rejected=rejected, events=len(piece.batch))
         if not self._closed:
             yield self._finish()
+        for subscription in moving(self.graph):
+            conformed = {name: read_whole(opened[name], self._readers[name].stream) for name in opened}
+            for found in detect_moving(self.graph, subscription, conformed, self._run_plain):
+                yield Output({subscription.name: found}, {}, {}, {}, 0, 0, {}, {}, END)
+
+    def _run_plain(self, query: Query, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """A query of one subscription, on tables."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SituWarning)  # said of this query already
+            engine = Engine(query, self.functions, threads=self.threads)
+        outputs = [output.complex_events for output in engine.run(tables)]
+        return {name: pa.concat_tables([o[name] for o in outputs if name in o]) for name in outputs[-1]}
 
     # --- a step
 

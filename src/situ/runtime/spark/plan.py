@@ -16,6 +16,7 @@ from situ.graph.typing import Scope
 from situ.kernel.batch import EXTENT
 from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of
 from situ.lang.unparse import unparse_expression
+from situ.mobility.subscriptions import refuse_moving
 from situ.runtime.compile import compile_operator
 from situ.runtime.spark.catalyst import is_expressible
 from situ.runtime.spark.partitioning import Anywhere, ByKey, partitioning_of
@@ -153,6 +154,7 @@ def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions
       run by key: sensor
         Rise, from Reading
     """
+    refuse_moving(graph)
     contexts = contexts_of(graph, functions, provenance=False)
     running = {name: compile_operator(context) for name, context in contexts.items()}
     routes = routes_of(graph)

@@ -1,0 +1,1 @@
+"""Mobility: queries whose interest moves with a consumer (MCEP)."""

@@ -1,0 +1,106 @@
+"""What a moving subscription means, by words and brute force. Shares data classes with situ, and no code that decides.
+
+A consumer's location updates become interests; for each the operator graph starts afresh, and reads the events located
+in it from its initialisation point to the start of the next. Delivered is what has a time from its start less the
+lifetime to the start of the next, interest by interest, by time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from oracle import detect
+from situ.graph.operators import OperatorGraph
+from situ.graph.query import Subscription
+
+Row = dict[str, Any]
+Delivered = tuple[Any, int, float, tuple[tuple[str, Any], ...]]
+
+#: Of each query here: how far back from a complex event's time its atomic events may lie, in seconds.
+FOREVER = math.inf
+
+
+def deliveries(graph: OperatorGraph, events: dict[str, list[Row]], history_s: dict[str, float]) -> list[Delivered]:
+    """(consumer, number of the interest, time, attributes), in order; times of streams are whole seconds, in `ts`."""
+    (subscription,) = (s for s in graph.query.subscriptions if s.around is not None)
+    found: list[Delivered] = []
+    for consumer, updates in consumers(subscription, events).items():
+        interests = heeded(subscription, updates)
+        for number, interest in enumerate(interests):
+            until = interests[number + 1]["ts"] if number + 1 < len(interests) else FOREVER
+            found += of_one_interest(graph, subscription, events, history_s, consumer, number + 1, interest, until)
+    return found
+
+
+def consumers(subscription: Subscription, events: dict[str, list[Row]]) -> dict[Any, list[Row]]:
+    stream, key = subscription.consumer or ("", "")
+    by_consumer: dict[Any, list[Row]] = {}
+    for row in events[stream]:
+        if row[key] is not None and all(v is not None and math.isfinite(v) for v in (row["x"], row["y"])):
+            by_consumer.setdefault(row[key], []).append(row)
+    return by_consumer
+
+
+def heeded(subscription: Subscription, updates: list[Row]) -> list[Row]:
+    """The updates that begin an interest. Of several at one time, the one with the largest x, then y."""
+    at: dict[int, Row] = {row["ts"]: row for row in sorted(updates, key=lambda row: (row["x"], row["y"]))}
+    taken: list[Row] = []
+    for time in sorted(at):
+        row = at[time]
+        if taken:
+            last = taken[-1]
+            far = math.hypot(row["x"] - last["x"], row["y"] - last["y"])
+            update = subscription.update
+            if far == 0:
+                continue
+            if update is not None and update.when == "every" and time - last["ts"] < (update.amount or 0) / 1e6:
+                continue
+            if update is not None and update.when == "moved" and far < (update.amount or 0):
+                continue
+        taken.append(row)
+    return taken
+
+
+def of_one_interest(
+    graph: OperatorGraph,
+    subscription: Subscription,
+    events: dict[str, list[Row]],
+    history_s: dict[str, float],
+    consumer: Any,
+    number: int,
+    interest: Row,
+    until: float,
+) -> list[Delivered]:
+    lifetime = (subscription.lifetime_us or 0) / 1e6
+    read = {
+        stream: [
+            row
+            for row in rows
+            if interest["ts"] - lifetime - history_s.get(stream, 0) <= row["ts"] <= until
+            and located(subscription, interest, row)
+        ]
+        for stream, rows in events.items()
+    }
+    matches = detect(graph, read).matches[subscription.name]
+    delivered = [
+        (consumer, number, match.time / 1e6, tuple(sorted(match.attributes.items())))
+        for match in matches
+        if interest["ts"] - lifetime <= match.time / 1e6 <= until
+    ]
+    return sorted(delivered, key=lambda found: found[2])
+
+
+def located(subscription: Subscription, interest: Row, row: Row) -> bool:
+    around = subscription.around
+    assert around is not None
+    if row["x"] is None or row["y"] is None:
+        return False
+    dx, dy = abs(row["x"] - interest["x"]), abs(row["y"] - interest["y"])
+    match around.shape:
+        case "circle":
+            return dx**2 + dy**2 <= around.sizes_m[0] ** 2
+        case "square":
+            return max(dx, dy) <= around.sizes_m[0] / 2
+        case "rectangle":
+            return dx <= around.sizes_m[0] / 2 and dy <= around.sizes_m[1] / 2
