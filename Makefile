@@ -7,7 +7,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check lint fast-tests demo bench soak clean
+.PHONY: help install test check lint fast-tests kills demo bench soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,10 +22,10 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-test: lint ## lint, all tests, Spark's once more on Spark Connect, and the kernel's without the JIT
-	$(BIN)/python -m pytest
-	SPARK_REMOTE='local[2]' $(BIN)/python -m pytest tests/runtime/spark/test_detect.py tests/runtime/spark/test_detection.py tests/runtime/spark/test_detect_stream.py
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernel tests/runtime -m "not slow and not jit_only"
+test: lint ## lint, all tests, some of Spark's once more on Spark Connect, and the kernel's without the JIT
+	$(BIN)/python -m pytest -m "not kills"
+	SPARK_REMOTE='local[2]' $(BIN)/python -m pytest tests/runtime/spark -m connect
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernel tests/runtime/test_*.py tests/runtime/spark/test_*_oracle.py -m "not slow and not jit_only"
 
 check: lint fast-tests ## before every commit: lint and the tests that are not slow
 
@@ -37,6 +37,9 @@ lint: $(INSTALLED) ## style, types, and who imports whom
 
 fast-tests: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not slow"
+
+kills: $(INSTALLED) ## exactly once: streaming queries that are killed again and again
+	$(BIN)/python -m pytest tests/runtime/spark -m kills
 
 demo: $(INSTALLED) ## twenty minutes of traffic in Ingolstadt, on Spark: tables and a map
 	$(BIN)/python examples/traffic/demo.py

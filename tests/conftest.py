@@ -11,20 +11,33 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_java() -> Iterator[None]:
+    """Little compilation in Java, because tests are small: of this process, and of those that tests start."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_LAUNCHER_OPTS", QUICK_JAVA)
+        environment.setenv("SPARK_SUBMIT_OPTS", QUICK_JAVA)
+        yield
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session: two cores, few partitions and little compilation in Java, because tests are small."""
+    """A local session: two cores and few partitions, because tests are small."""
     from servers.kafka import connector_conf
     from situ.runtime.spark.session import spark_session
 
     conf = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         **connector_conf(),
     }
     master = None if "SPARK_REMOTE" in os.environ else "local[2]"  # the engine's suite runs on Spark Connect, too
     session = spark_session(master, conf, app_name="tests")
+    before = dict(session.conf.getAll)
     yield session
+    left = {key: value for key, value in session.conf.getAll.items() if before.get(key) != value}
     session.stop()
+    assert not left, "settings of the session that all tests share are left changed, for the tests that come later"

@@ -1,4 +1,7 @@
-"""`situ run`: from files of events to tables, folders and summaries, the same with both engines."""
+"""`situ run`: from files of events to tables, folders and summaries, the same with both engines.
+
+What `test_run_spark` compares between them is asked of one here.
+"""
 
 import json
 from pathlib import Path
@@ -76,7 +79,7 @@ def test_the_first_complex_events_are_shown(engine: str, doors: Path, events: Pa
     assert "5 events, 1 complex events" in out
 
 
-def test_no_more_are_shown_than_asked_for(engine: str, doors: Path, tmp_path: Path) -> None:
+def test_no_more_are_shown_than_asked_for(doors: Path, tmp_path: Path) -> None:
     pairs = [("open", 2 * i) for i in range(50)] + [("shut", 2 * i + 1) for i in range(50)]
     table = pa.table(
         {
@@ -88,7 +91,8 @@ def test_no_more_are_shown_than_asked_for(engine: str, doors: Path, tmp_path: Pa
     )
     pq.write_table(table, tmp_path / "many.parquet")
     doors.write_text(DOORS.replace("10 s", "20 s"))
-    _, out, _ = situ("run", doors, "--engine", engine, "--source", f"Door={tmp_path / 'many.parquet'}", "--limit", 3)
+    source = f"Door={tmp_path / 'many.parquet'}"
+    _, out, _ = situ("run", doors, "--engine", "embedded", "--source", source, "--limit", 3)
     assert "Shut: 50, the first 3" in out
     assert sum(line.split()[:1] == ["a"] for line in out.splitlines()) == 3
 
@@ -114,10 +118,10 @@ def test_every_kind_of_source(engine: str, doors: Path, tmp_path: Path, kind: st
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "csv", "json"])
-def test_every_format_of_results(engine: str, doors: Path, events: Path, tmp_path: Path, file_format: str) -> None:
+def test_every_format_of_results(doors: Path, events: Path, tmp_path: Path, file_format: str) -> None:
     out = tmp_path / "out"
     code, _, err = situ(
-        "run", doors, "--engine", engine, "--source", f"Door={events}", "--out", out, "--format", file_format
+        "run", doors, "--engine", "embedded", "--source", f"Door={events}", "--out", out, "--format", file_format
     )
     assert code == 0, err
     (file,) = (out / "Shut").iterdir()
@@ -150,10 +154,10 @@ def test_rows_that_do_not_fit_are_kept_with_the_reason(engine: str, doors: Path,
     assert "soon" in reasons[1]
 
 
-def test_matches_that_time_out_are_kept_where_asked_for(engine: str, doors: Path, events: Path, tmp_path: Path) -> None:
+def test_matches_that_time_out_are_kept_where_asked_for(doors: Path, events: Path, tmp_path: Path) -> None:
     doors.write_text(DOORS + "  report timed out\n")
     out = tmp_path / "out"
-    code, text, err = situ("run", doors, "--engine", engine, "--source", f"Door={events}", "--out", out, "--json")
+    code, text, err = situ("run", doors, "--engine", "embedded", "--source", f"Door={events}", "--out", out, "--json")
     assert code == 0, err
     assert json.loads(text)["timed_out"] == 2
     table = pq.read_table(out / "_timed_out" / "Shut")

@@ -108,7 +108,7 @@ def test_both_engines_write_the_same(spark: SparkSession, folder: Path, file_for
     assert results(folder / "spark") == expected
 
 
-@pytest.mark.parametrize("limit", [0, 1, 7, 1000])
+@pytest.mark.parametrize("limit", [0, 7])
 def test_both_engines_show_the_same(spark: SparkSession, folder: Path, limit: int) -> None:
     shown = [run(folder, "--engine", engine, "--limit", limit)[1] for engine in ("embedded", "spark")]
     tables = [text.rpartition(" complex events in ")[0] for text in shown]
@@ -174,11 +174,10 @@ def command(folder: Path, *options: object) -> list[str]:
     return [sys.executable, "-m", "situ.cli.app", *map(str, arguments)]
 
 
-@pytest.mark.parametrize("mode", ["classic", "connect"])
-def test_a_run_from_start_to_end(folder: Path, mode: str) -> None:
-    """On Spark Connect too, whose server is this machine here."""
+def test_a_run_from_start_to_end(folder: Path) -> None:
+    """On Spark Connect, whose server is this machine here; the other runs are on classic Spark."""
     expected = run(folder, "--engine", "embedded", "--json")[1]
-    options = ("--master", "local[2]", "--conf", f"spark.api.mode={mode}", "--conf", "spark.sql.shuffle.partitions=2")
+    options = ("--master", "local[2]", "--conf", "spark.api.mode=connect", "--conf", "spark.sql.shuffle.partitions=2")
     done = subprocess.run(
         command(folder, *options, "--out", "found", "--json"), cwd=folder, capture_output=True, text=True, check=False
     )

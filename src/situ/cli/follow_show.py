@@ -138,7 +138,7 @@ class Lines(_Shown):
                 self._print(f"following, from micro-batch {batch} on")
                 self._warn(warnings)
             case Progressed():
-                self._rate.see(self.totals.input)
+                self._rate.see(self.totals.counts.input)
                 self._news = True
             case Waiting():
                 if self._news and self._clock() - self._shown_at >= LINE_S:
@@ -203,7 +203,7 @@ class Screen(_Shown):
             case Began(warnings=warnings):
                 self._warn(warnings)
             case Progressed():
-                self._rate.see(self.totals.input)
+                self._rate.see(self.totals.counts.input)
                 self._take()
             case RulesChanged(warnings=warnings):
                 self._changes.append(change_line(told))
@@ -272,12 +272,15 @@ def figures_table(totals: Totals, rate: float) -> Table:
     table = Table(box=box.SIMPLE, show_header=False)
     table.add_column(style="bold")
     table.add_column()
+    counts = totals.counts
     rows = {
-        "events": f"{totals.input:,}, {rate:,.0f} per second now",
-        "complex events": f"{totals.complex_events:,}" + (f", {totals.timed_out:,} timed out" * bool(totals.timed_out)),
-        "not read": f"{totals.late:,} late, {totals.rejected:,} rejected, {totals.duplicates:,} duplicates",
+        "events": f"{counts.input:,}, {rate:,.0f} per second now",
+        "complex events": f"{counts.complex_events:,}" + (f", {counts.timed_out:,} timed out" * bool(counts.timed_out)),
+        "not read": f"{counts.late:,} late, {counts.rejected:,} rejected, {counts.duplicates:,} duplicates",
         "watermark": moment(totals.watermark),
     }
+    if counts.failed_calls:
+        rows["failed calls"] = f"{counts.failed_calls:,}"
     if totals.last is not None:
         rows["micro-batch"] = f"{totals.last.number}, in {totals.last.seconds:.2f} s"
     if (state := totals.last_with_state) is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from situ.runtime.spark.follow import RulesChanged
-from situ.runtime.spark.progress import MicroBatch, Totals
+from situ.runtime.spark.progress import Counts, MicroBatch, Totals
 
 
 def moment(seconds: float | None) -> str:
@@ -69,12 +69,27 @@ def change_line(told: RulesChanged) -> str:
     return f"rules {told.number}: {told.change}; from micro-batch {told.batch} on{after}{pause}"
 
 
+def unusual(counts: Counts) -> list[str]:
+    """What there need not be any of, if there is.
+
+    >>> unusual(Counts(input=9, late=2, failed_calls=1))
+    ['2 late', '1 failed call']
+    """
+    named = [
+        (counts.rejected, "rejected", "rejected"),
+        (counts.late, "late", "late"),
+        (counts.timed_out, "timed out", "timed out"),
+        (counts.failed_calls, "failed call", "failed calls"),
+        (counts.duplicates, "duplicate", "duplicates"),
+    ]
+    return [counted(count, one, many) for count, one, many in named if count]
+
+
 def figures_line(totals: Totals, rate: float) -> str:
     """How it goes, in a line: totals of this run, and the last micro-batch."""
-    parts = [f"{totals.input:,} events", f"{rate:,.0f} events/s", f"{totals.complex_events:,} complex events"]
-    extras = {"timed out": totals.timed_out, "late": totals.late, "rejected": totals.rejected}
-    extras |= {"duplicates": totals.duplicates}
-    parts += [f"{count:,} {what}" for what, count in extras.items() if count]
+    counts = totals.counts
+    parts = [f"{counts.input:,} events", f"{rate:,.0f} events/s", f"{counts.complex_events:,} complex events"]
+    parts += unusual(counts)
     if totals.last is not None:
         parts.append(f"micro-batch {totals.last.number} in {totals.last.seconds:.2f} s")
     if totals.last_with_state is not None:
@@ -97,6 +112,7 @@ def batch_to_json(batch: MicroBatch) -> dict[str, Any]:
         "timed_out": batch.timed_out,
         "late": batch.late,
         "rejected": batch.rejected,
+        "failed_calls": batch.failed_calls,
         "duplicates": batch.duplicates,
         "state_bytes": batch.state_bytes if batch.largest_shard_bytes is not None else None,
         "skew": batch.skew,
@@ -133,14 +149,15 @@ class FollowSummary:
     counts: dict[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        totals = self.totals
+        totals, counts = self.totals, self.totals.counts
         return {
-            "events": totals.input,
-            "rejected": totals.rejected,
-            "late": totals.late,
-            "complex_events": totals.complex_events,
-            "timed_out": totals.timed_out,
-            "duplicates": totals.duplicates,
+            "events": counts.input,
+            "rejected": counts.rejected,
+            "late": counts.late,
+            "complex_events": counts.complex_events,
+            "timed_out": counts.timed_out,
+            "failed_calls": counts.failed_calls,
+            "duplicates": counts.duplicates,
             "micro_batches": totals.micro_batches,
             "watermark": None if totals.watermark is None else moment(totals.watermark),
             "mean_latency_s": totals.mean_latency_s,
@@ -153,17 +170,14 @@ class FollowSummary:
         }
 
     def __str__(self) -> str:
-        totals = self.totals
-        rate = totals.input / self.seconds if self.seconds else 0.0
+        counts = self.totals.counts
+        rate = counts.input / self.seconds if self.seconds else 0.0
         text = (
-            f"{totals.input:,} events, {totals.complex_events:,} complex events in "
-            f"{counted(totals.micro_batches, 'micro-batch', 'micro-batches')} and {self.seconds:.2f} s "
+            f"{counts.input:,} events, {counts.complex_events:,} complex events in "
+            f"{counted(self.totals.micro_batches, 'micro-batch', 'micro-batches')} and {self.seconds:.2f} s "
             f"({rate:,.0f} events/s)"
         )
-        extras = {"rejected": totals.rejected, "late": totals.late, "timed out": totals.timed_out}
-        text += "".join(
-            f", {count:,} {what}" for what, count in (extras | {"duplicates": totals.duplicates}).items() if count
-        )
+        text = ", ".join([text, *unusual(counts)])
         if self.refused:
             text += f", {counted(self.refused, 'change', 'changes')} of rules refused"
         lines = [text, *(f"  {count:>12,}  {name}" for name, count in self.counts.items())]

@@ -38,7 +38,7 @@ class JsonFormat:
     def of_files(cls, paths: list[Path], stream: Stream) -> list[JsonFormat]:
         """One per file. InputError if a file is no JSON lines, or an attribute is not to be seen at the beginning."""
         for path in paths[:1]:
-            _check_sources(stream, path)
+            require_agreeing_sources(stream, path)
         formats, unseen = [], True
         for path in paths:
             with open_text(path) as file:
@@ -132,7 +132,7 @@ def _misfit(row: Any, attribute: AttributeDeclaration) -> str | None:
     return None if fits else f"{attribute.name}: {show_value(value)} is no {attribute.type}"
 
 
-def _check_sources(stream: Stream, path: Path) -> None:
+def require_agreeing_sources(stream: Stream, path: Path) -> None:
     """InputError where two attributes ask for different things under one key."""
     kinds: dict[tuple[str, ...], str] = {}
     for attribute in stream.attributes:

@@ -30,14 +30,14 @@ def stream_of(text: str) -> Stream:
 def configured(spark: SparkSession, **settings: str) -> Iterator[None]:
     """A session with other settings, for a while."""
     named = {"spark.sql." + key.replace("__", "."): value for key, value in settings.items()}
-    before = {key: spark.conf.get(key) for key in named}
+    before = {key: spark.conf.get(key, None) for key in named}
     for key, value in named.items():
         spark.conf.set(key, value)
     try:
         yield
     finally:
         for key, old in before.items():
-            spark.conf.set(key, str(old))
+            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 def by_situ(table: pa.Table, stream: Stream) -> tuple[list[Any], list[Any]]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -206,13 +203,3 @@ def test_a_data_source_filters_what_it_can(
 
 
 # --- Spark Connect ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_spark_connect(tmp_path: Path) -> None:
-    """In a process of its own: one process has one kind of session."""
-    script = Path(__file__).with_name("catalyst_on_connect.py")
-    paths = [str(Path(__file__).parents[2]), *sys.path]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    run = subprocess.run([sys.executable, script, tmp_path], env=env, capture_output=True, text=True, timeout=600)
-    assert run.stdout.splitlines() == ["pyspark.sql.connect.session", "300 expressions, 0 differ"], run.stderr[-2000:]

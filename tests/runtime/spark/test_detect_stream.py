@@ -1,4 +1,4 @@
-"""Streaming on Spark: what comes out is what batches and the oracle give. Classic Spark and Spark Connect."""
+"""Streaming on Spark: what comes out is what batches and the oracle give. Some of it runs on Spark Connect, too."""
 
 from __future__ import annotations
 
@@ -93,8 +93,9 @@ def run_to_the_end(events: DataFrame, path: Path) -> Any:
 
 # --- random queries
 
-#: Found by chance: several stages, slices, one task, keys, windows of time and of events, joins, absence at the end.
-SEEDS = [28, 30, 38, 75, 89, 93]
+#: Found by chance: two stages, all ways of dividing work, joins, aggregations, absence at the end. More of them run
+#: without Spark: `test_stream_oracle`.
+SEEDS = [30, 38, 89]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -117,7 +118,7 @@ def test_streaming_is_batch_is_the_oracle(spark: SparkSession, tmp_path: Path, s
     assert of_batch == expected(graph, ask_oracle(graph, {n: files_rows(files, n) for n in events}))
 
 
-def few(batches: list[Rows], most: int = 4) -> list[Rows]:
+def few(batches: list[Rows], most: int = 3) -> list[Rows]:
     """Neighbours together, because each micro-batch takes a second."""
     joined: list[Rows] = [{} for _ in range(most)]
     for number, rows in enumerate(batches):
@@ -227,6 +228,7 @@ def shown(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return sorted((row["_name"], *(row[name] for name in names), second_of(row["_time"])) for row in rows)
 
 
+@pytest.mark.connect
 def test_complex_events_and_what_timed_out(recorded: Recorded) -> None:
     events = recorded.rows("complex event")
     assert shown([row for row in events if row["_name"] == "Rise"], "sensor", "by") == [
@@ -243,6 +245,7 @@ def test_complex_events_and_what_timed_out(recorded: Recorded) -> None:
     ]
 
 
+@pytest.mark.connect
 def test_late_rows_have_their_lateness(recorded: Recorded) -> None:
     rows = sorted(recorded.rows("late"), key=lambda row: row["_time"])
     assert [(row["_lateness"].total_seconds(), second_of(row["_time"])) for row in rows] == [
@@ -252,18 +255,22 @@ def test_late_rows_have_their_lateness(recorded: Recorded) -> None:
     assert {row["_name"] for row in rows} == {"Reading"}
 
 
+@pytest.mark.connect
 def test_rejected_rows_have_their_reason(recorded: Recorded) -> None:
     (row,) = recorded.rows("rejected")
     assert (row["_name"], row["_reason"]) == ("Reading", "ts is null")
     assert json.loads(row["_row"]) == {"sensor": 1, "value": 3, "ts": None}
 
 
+@pytest.mark.connect
 def test_failed_calls_are_counted(recorded: Recorded) -> None:
     rows = recorded.rows("failed call")
     assert {row["_name"] for row in rows} == {"log"}
     assert sum(row["_calls"] for row in rows) == 2
+    assert sum(batch.failed_calls for batch in recorded.batches) == 2
 
 
+@pytest.mark.connect
 def test_figures_of_every_micro_batch(recorded: Recorded) -> None:
     """Micro-batch by micro-batch: a restart repeats none, and none is counted twice."""
     batches = recorded.batches
@@ -281,13 +288,17 @@ def test_figures_of_every_micro_batch(recorded: Recorded) -> None:
 # --- single outputs, streams that are idle, rules that change
 
 
-def test_each_output_is_a_streaming_dataframe(spark: SparkSession, tmp_path: Path, recorded: Recorded) -> None:
+def test_each_output_is_a_streaming_dataframe(spark: SparkSession, tmp_path: Path) -> None:
     """Each of them is a streaming query of its own; here they come to an end."""
-    run_to_the_end(recorded.detection.late, tmp_path / "late")
-    run_to_the_end(recorded.detection.rejected, tmp_path / "rejected")
+    files = Files(tmp_path / "in", resolve(parse(QUERY), FUNCTIONS))
+    for readings in READINGS[:3]:
+        files.write({"Reading": readings})
+    detection = detect(QUERY, files.stream(spark), FUNCTIONS, shards=2)
+    run_to_the_end(detection.late, tmp_path / "late")
+    run_to_the_end(detection.rejected, tmp_path / "rejected")
     late, rejected = written(spark, tmp_path / "late"), written(spark, tmp_path / "rejected")
     assert late.column_names == ["_stream", "_time", "_lateness", "_row"]
-    assert late["_stream"].to_pylist() == ["Reading"] * 3
+    assert late["_stream"].to_pylist() == ["Reading"]
     assert rejected.column_names == ["_stream", "_reason", "_row", "_place"]
     assert rejected["_reason"].to_pylist() == ["ts is null"]
 
@@ -309,6 +320,7 @@ def wait_until(query: Any, reached: Callable[[], bool]) -> None:
         assert not query.awaitTermination(1), query.exception()
 
 
+@pytest.mark.connect
 def test_an_idle_stream_stops_holding_others_back(spark: SparkSession, tmp_path: Path) -> None:
     """Wall time lets time pass without rows: B is silent, and after a second D and M are found all the same."""
     files = Files(tmp_path / "in", resolve(parse(IDLE)))
@@ -353,6 +365,7 @@ subscribe M detect A as a then A(v > a.v) as b within 50 s assign a = a.v, b = b
 """
 
 
+@pytest.mark.connect
 def test_rules_change_at_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     """A rule that stays goes on; one that is new reads what comes; what does not fit is refused, and says so."""
     files = Files(tmp_path / "in", resolve(parse(CHANGES)))

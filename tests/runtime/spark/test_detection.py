@@ -16,9 +16,8 @@ import situ
 from situ.core.functions import Functions
 from situ.runtime.embedded import Engine
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.connect]
 
-ROOT = Path(__file__).parents[3]
 QUERY = """
 stream Reading(sensor int, value double, ts timestamp) time ts
 subscribe Rise
@@ -220,33 +219,6 @@ def test_keys_of_very_different_sizes(spark: SparkSession) -> None:
     assert sorted(zip(*found.to_pydict().values(), strict=True)) == sorted(
         zip(*(want[name].to_pylist() for name in ("k", "count_all")), strict=True)
     )
-
-
-def test_three_definitions_in_a_chain_on_the_whole_trace(spark: SparkSession) -> None:
-    query = (ROOT / "examples/traffic/traffic.situ").read_text()
-    path = str(ROOT / "examples/traffic/vehicles.parquet")
-    detection = situ.detect(query, {"Vehicle": spark.read.parquet(path)}, show_definitions=True)
-    assert len(detection.plan.stages) > 1
-    events = detection.events.toArrow()
-    outputs = list(Engine(query, show_definitions=True).run({"Vehicle": path}))
-    for name in detection.names:
-        rows = events.filter(pa.compute.equal(events["_name"], name))
-        of_spark = pa.table(
-            {
-                a: rows[detection.output.columns[name, a][0]]
-                for a in outputs[0].complex_events[name].column_names
-                if not a.startswith("_")
-            }
-            | {"_time": rows["_time"], "_x_min": rows["_x_min"]}
-        )
-        whole = pa.concat_tables([output.complex_events[name] for output in outputs]).select(of_spark.column_names)
-        assert whole.num_rows > 0
-        assert as_rows(of_spark) == as_rows(whole)
-
-
-def as_rows(table: pa.Table) -> list[tuple[object, ...]]:
-    columns = [[round(v, 9) if isinstance(v, float) else v for v in column.to_pylist()] for column in table.columns]
-    return sorted(zip(*columns, strict=True), key=repr)
 
 
 def test_nothing_is_left_behind(spark: SparkSession, tmp_path: Path) -> None:

@@ -182,21 +182,35 @@ def test_java_home_is_set_only_while_spark_starts(make_java: MakeJava, cache: Pa
 
 PROGRAM = """
 import os
+import sys
+
 from situ.runtime.spark.java import find_java, packaged_java
-from situ.runtime.spark.session import spark_session
+from situ.runtime.spark.session import borrowed_session, running_session
+
+
+def workers(batches):
+    import pyarrow as pa
+
+    for _ in batches:
+        has_situ = "situ.runtime.spark.stage" in sys.modules
+        yield pa.RecordBatch.from_pydict({"python": [sys.executable], "has_situ": [has_situ]})
+
 
 assert find_java(os.environ).command == packaged_java()
-session = spark_session(master="local[1]")
-print(session.range(1000).mapInArrow(lambda batches: batches, "id long").count())
-session.stop()
+with borrowed_session("local[1]") as session:
+    (worker,) = session.range(1).mapInArrow(workers, "python string, has_situ boolean").collect()
+    assert worker.python == sys.executable
+    assert worker.has_situ
+assert running_session() is None
 """
 
 
 @pytest.mark.slow
-def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
+def test_spark_starts_and_stops_without_a_word_on_the_packaged_java(tmp_path: Path) -> None:
     """With no other in sight: a PATH that has everything that Spark's shell scripts call, but no java."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
+    tools, cache, here = (tmp_path / name for name in ("tools", "cache", "here"))
+    for folder in (tools, cache, here):
+        folder.mkdir()
     for directory in ("/usr/bin", "/bin"):
         for tool in Path(directory).iterdir():
             if not tool.name.startswith("java") and not (tools / tool.name).exists():
@@ -204,10 +218,10 @@ def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environ |= {
         "PATH": str(tools),
-        "XDG_CACHE_HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(cache),
         "PYTHONPATH": str(Path(__file__).parents[3] / "src"),
     }
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "1000\n"
-    assert done.stderr == ""
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, cwd=here, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert list(here.iterdir()) == []

@@ -2,7 +2,7 @@
 
 Drivers, executors and Python workers are killed with SIGKILL, at moments that are named (`killing.POINTS`, and events
 at which the query's own functions die) and at seeded random ones. Nothing that a reader of the results finds may be
-lost or doubled by that.
+lost or doubled by that. `make test` kills a few times, `make kills` twenty times more.
 """
 
 from __future__ import annotations
@@ -79,6 +79,24 @@ def killed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Killed]:
     found.query.kill()
 
 
+@pytest.mark.parametrize("killed", [("files", 3, 8)], indirect=True)
+def test_a_few_kills(killed: Killed) -> None:
+    """A worker, and the whole query: while it looks for complex events, and with results on their way to the sink."""
+    query = killed.query
+    killed.order("first", "worker")
+    killed.order("second", "driver")
+    query.start()
+    assert query.kill_by_order().running
+    killed.order("rows", "driver")
+    query.start()
+    assert query.kill_by_order().running
+    query.start()
+    query.end()
+    assert (killed.deaths("worker"), killed.deaths("driver")) == (1, 2)
+    assert_same(killed.found(), killed.wanted)
+
+
+@pytest.mark.kills
 @pytest.mark.parametrize("killed", [("parquet", 1, 15)], indirect=True)
 def test_nothing_is_lost_or_doubled_in_the_sink_of_spark(killed: Killed) -> None:
     query = killed.query
@@ -103,6 +121,7 @@ def test_nothing_is_lost_or_doubled_in_the_sink_of_spark(killed: Killed) -> None
     assert_same(killed.found(), killed.wanted)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("killed", [("files", 2, 15)], indirect=True)
 def test_nothing_is_lost_or_doubled_in_files(killed: Killed) -> None:
     query = killed.query

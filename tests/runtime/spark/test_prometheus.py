@@ -27,6 +27,7 @@ OBSERVED = Row(
     timed_out=1,
     late=5,
     rejected=1,
+    failed_calls=7,
     duplicates=6,
     state_bytes=9368,
     largest_shard_bytes=5048,
@@ -62,7 +63,8 @@ def batch(number: int, observed: Any = OBSERVED, ms: int = 700) -> MicroBatch:
 
 def test_a_micro_batch() -> None:
     found = batch(3)
-    assert found == MicroBatch(3, 1_772_359_203.25, 0.7, 4, 3, 2, 1, 5, 1, 6, 9368, 5048, 2, 1.5, 21.5, 25.0, 0.5, 2.5)
+    said = OBSERVED.asDict() | {"watermark": 25.0}
+    assert found == MicroBatch(number=3, begun=1_772_359_203.25, seconds=0.7, **said)
     assert found.skew == pytest.approx(4 / 3)
 
 
@@ -106,7 +108,12 @@ def test_totals_add_up_and_gauges_keep_their_last_value() -> None:
     totals.add(batch(0))
     totals.add(batch(1, OBSERVED.asDict() | {"max_latency_s": 1.0, "mean_latency_s": 1.0, "complex_events": 6}))
     totals.add(batch(2, NOTHING, ms=100))
-    assert (totals.input, totals.complex_events, totals.late, totals.micro_batches) == (8, 8, 10, 3)
+    assert (totals.counts.input, totals.counts.complex_events, totals.counts.late, totals.micro_batches) == (
+        8,
+        8,
+        10,
+        3,
+    )
     assert totals.seconds == pytest.approx(1.5)
     assert totals.watermark == 25.0
     assert totals.last_with_state == batch(1, totals.last_with_latency and OBSERVED.asDict() | {
@@ -226,6 +233,7 @@ def test_the_text_of_a_run() -> None:
         "situ_timed_out_total": 2,
         "situ_late_events_total": 10,
         "situ_rejected_rows_total": 2,
+        "situ_failed_calls_total": 14,
         "situ_duplicates_total": 12,
         "situ_micro_batches_total": 2,
         "situ_rule_changes_total": 2,

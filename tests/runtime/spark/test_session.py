@@ -157,34 +157,6 @@ def test_a_borrowed_session_goes_on_running(spark: SparkSession) -> None:
     assert spark.range(3).count() == 3
 
 
-QUIET = """
-from situ.runtime.spark.session import borrowed_session, running_session
-
-with borrowed_session("local[1]") as session:
-    import sys
-    (worker,) = session.range(1).mapInArrow(workers, "python string, has_situ boolean").collect()
-    assert worker.python == sys.executable
-    assert worker.has_situ
-assert running_session() is None
-"""
-WORKERS = """
-def workers(batches):
-    import sys
-    import pyarrow as pa
-    for _ in batches:
-        has_situ = "situ.runtime.spark.stage" in sys.modules
-        yield pa.RecordBatch.from_pydict({"python": [sys.executable], "has_situ": [has_situ]})
-"""
-
-
-@pytest.mark.slow
-def test_spark_starts_and_stops_without_a_word(tmp_path: Path) -> None:
-    program = WORKERS + QUIET
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.slow
 def test_a_spark_that_does_not_start_says_why(tmp_path: Path) -> None:
     program = (

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -44,6 +44,8 @@ PERIOD_S, LOOKS = 0.25, 4
 #: takes longer is abandoned, and done again later.
 CHANGE_WAIT_S, STOP_WAIT_S = 60.0, 10.0
 _SHORT_S = 0.02
+#: Does Spark run micro-batches without rows, so that time may pass?
+_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 #: What Spark takes for its own doing, and how much of other errors it is told.
 _INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling a sink: java.lang.InterruptedException"
 _LONGEST = 2000
@@ -287,14 +289,14 @@ class Follower:
             writer = ready.detection.events.writeStream.foreachBatch(ready.sink.write)
             writer = writer.option("checkpointLocation", self._checkpoint.spark)
             if self.job.once:
-                # Where streams may be idle, Spark would run micro-batches without rows for ever.
-                self.session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
                 writer = writer.trigger(availableNow=True)
             elif self.job.every_us is not None:
                 writer = writer.trigger(processingTime=f"{max(self.job.every_us // 1000, 1)} milliseconds")
             batch = self._checkpoint.next_batch
             self._sink_errors = ready.sink.errors
-            self._query: StreamingQuery = writer.start()
+            # Where streams may be idle, Spark would run micro-batches without rows for ever.
+            with _setting(self.session, _EMPTY_BATCHES, "false") if self.job.once else nullcontext():
+                self._query: StreamingQuery = writer.start()
             self._feed = ProgressFeed(self._query, after=batch - 1)
             while self._query.isActive and not self.stop.is_set():
                 status = self._query.status
@@ -333,3 +335,15 @@ class Follower:
 
 def _warnings(rules: Planned) -> tuple[str, ...]:
     return tuple(map(str, warnings_of(rules.plan.graph)))
+
+
+@contextmanager
+def _setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
+    """A setting for the queries that are started meanwhile: each takes a copy of its session's settings. The session
+    itself may be the user's, with other queries to come, and is left as it was."""
+    before = session.conf.get(key, None)
+    session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        session.conf.unset(key) if before is None else session.conf.set(key, before)

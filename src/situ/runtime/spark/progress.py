@@ -11,19 +11,33 @@ from situ.runtime.spark.metrics import METRICS
 
 
 @dataclass(frozen=True, slots=True)
-class MicroBatch:
-    """One micro-batch, in the words of `situ.runtime.spark.metrics`. None: nothing to say, as no shard had work."""
+class Counts:
+    """What is counted in a micro-batch, and over all of them, in the words of `situ.runtime.spark.metrics`.
 
-    number: int
-    begun: float  # seconds since the epoch
-    seconds: float
+    >>> Counts(input=2, late=1) + Counts(input=3)
+    Counts(input=5, candidates=0, complex_events=0, timed_out=0, late=1, rejected=0, failed_calls=0, duplicates=0)
+    """
+
     input: int = 0
     candidates: int = 0
     complex_events: int = 0
     timed_out: int = 0
     late: int = 0
     rejected: int = 0
+    failed_calls: int = 0
     duplicates: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch(Counts):
+    """One micro-batch. None: nothing to say, as no shard had work."""
+
+    number: int
+    begun: float  # seconds since the epoch
+    seconds: float
     state_bytes: int = 0
     largest_shard_bytes: int | None = None
     largest_shard_candidates: int | None = None
@@ -63,7 +77,8 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
     if "watermark" in figures:
         figures["watermark"] = _seconds(figures["watermark"])
     begun = datetime.fromisoformat(progress["timestamp"]).timestamp()
-    return MicroBatch(progress["batchId"], begun, durations["triggerExecution"] / 1e3, **figures)
+    seconds = durations["triggerExecution"] / 1e3
+    return MicroBatch(number=progress["batchId"], begun=begun, seconds=seconds, **figures)
 
 
 def _values(row: Any) -> Mapping[str, Any]:
@@ -96,15 +111,9 @@ def _seconds(watermark: object) -> float:
 class Totals:
     """Sums over the micro-batches of a run, and the last one that said something."""
 
+    counts: Counts = Counts()
     micro_batches: int = 0
     seconds: float = 0.0
-    input: int = 0
-    candidates: int = 0
-    complex_events: int = 0
-    timed_out: int = 0
-    late: int = 0
-    rejected: int = 0
-    duplicates: int = 0
     rule_changes: int = 0
     latency_sum_s: float = 0.0
     max_latency_s: float | None = None
@@ -114,10 +123,9 @@ class Totals:
     watermark: float | None = None
 
     def add(self, batch: MicroBatch) -> None:
+        self.counts += batch
         self.micro_batches += 1
         self.seconds += batch.seconds
-        for name in ("input", "candidates", "complex_events", "timed_out", "late", "rejected", "duplicates"):
-            setattr(self, name, getattr(self, name) + getattr(batch, name))
         self.last = batch
         if batch.largest_shard_bytes is not None:
             self.last_with_state = batch
@@ -131,7 +139,8 @@ class Totals:
 
     @property
     def mean_latency_s(self) -> float | None:
-        return self.latency_sum_s / self.complex_events if self.last_with_latency and self.complex_events else None
+        found = self.counts.complex_events
+        return self.latency_sum_s / found if self.last_with_latency and found else None
 
 
 class Query(Protocol):

@@ -29,7 +29,8 @@ _Value: TypeAlias = float | int | None
 def metrics_text(totals: Totals, running: bool = True) -> str:
     """The figures in Prometheus's text format. What nobody knows yet is left out.
 
-    >>> print(metrics_text(Totals(input=3)).splitlines()[2])
+    >>> from situ.runtime.spark.progress import Counts
+    >>> print(metrics_text(Totals(Counts(input=3))).splitlines()[2])
     situ_input_rows_total 3
     """
     lines: list[str] = []
@@ -47,14 +48,16 @@ _Kind: TypeAlias = Literal["counter", "gauge", "summary"]
 def _metrics(totals: Totals, running: bool) -> Iterator[tuple[str, _Kind, str, dict[str, _Value]]]:
     """Name, kind, what it is, and its samples."""
     last, state, latency = totals.last, totals.last_with_state, totals.last_with_latency
+    counts = totals.counts
     counters: dict[str, tuple[str, int]] = {
-        "situ_input_rows_total": ("Rows read from all streams.", totals.input),
-        "situ_candidates_total": ("Events that some rule asked for.", totals.candidates),
-        "situ_complex_events_total": ("Complex events found.", totals.complex_events),
-        "situ_timed_out_total": ("Partial matches reported because their window passed.", totals.timed_out),
-        "situ_late_events_total": ("Events that came too late for rules that would have read them.", totals.late),
-        "situ_rejected_rows_total": ("Rows that did not fit the declaration of their stream.", totals.rejected),
-        "situ_duplicates_total": ("Events dropped because they were delivered before.", totals.duplicates),
+        "situ_input_rows_total": ("Rows read from all streams.", counts.input),
+        "situ_candidates_total": ("Events that some rule asked for.", counts.candidates),
+        "situ_complex_events_total": ("Complex events found.", counts.complex_events),
+        "situ_timed_out_total": ("Partial matches reported because their window passed.", counts.timed_out),
+        "situ_late_events_total": ("Events that came too late for rules that would have read them.", counts.late),
+        "situ_rejected_rows_total": ("Rows that did not fit the declaration of their stream.", counts.rejected),
+        "situ_failed_calls_total": ("Calls of functions of your own that failed and gave null.", counts.failed_calls),
+        "situ_duplicates_total": ("Events dropped because they were delivered before.", counts.duplicates),
         "situ_micro_batches_total": ("Micro-batches done.", totals.micro_batches),
         "situ_rule_changes_total": ("Changes of rules that took effect.", totals.rule_changes),
     }

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from situ.core.errors import InputError
 from situ.graph.query import Stream
 from situ.io.conform import Conformed, rejected_table
-from situ.io.json_lines import JsonFormat, _check_sources
+from situ.io.json_lines import JsonFormat, require_agreeing_sources
 from situ.io.lines import BLOCK_BYTES, Block, conform_block
 from situ.runtime.spark.inputs import JudgedRows
 from situ.runtime.spark.stream_rows import as_it_is, conformed_to_rows, rows_type
@@ -35,7 +35,7 @@ def messages_to_rows(messages: DataFrame, stream: Stream, place: str) -> JudgedR
 def check_json_attributes(stream: Stream, place: str) -> None:
     """InputError where two attributes ask for different things under one key."""
     try:
-        _check_sources(stream, Path())
+        require_agreeing_sources(stream, Path())
     except InputError as error:
         raise InputError(error.cause, place=place, remedy=error.remedy) from None
 
