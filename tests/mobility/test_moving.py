@@ -78,8 +78,8 @@ def found_by_engine(text: str, events: dict[str, list[Row]]) -> list[Delivered]:
     rows: list[dict[str, Any]] = [row for table in outputs for row in table.to_pylist()]
     return [
         (
-            row["_consumer"],
-            row["_interest"],
+            row.pop("consumer"),
+            row.pop("interest"),
             row["_time"].timestamp(),
             tuple(sorted((name, value) for name, value in row.items() if not name.startswith("_"))),
         )
@@ -122,7 +122,7 @@ def test_interests_are_detected_in_pieces(monkeypatch: pytest.MonkeyPatch) -> No
     events = random_events(np.random.default_rng(3))
     text = text_of("chain", INTERESTS[0])
     whole = found_by_engine(text, events)
-    monkeypatch.setattr("situ.runtime.embedded.moving.PAIRS_AT_ONCE", 200)
+    monkeypatch.setattr("situ.runtime.embedded.interest_source.EVENTS_AT_ONCE", 7)
     assert in_order(found_by_engine(text, events)) == in_order(whole)
     assert whole
 
@@ -136,7 +136,7 @@ def test_nobody_who_moves_gives_nothing() -> None:
 
 
 def test_unbounded_input_is_refused() -> None:
-    with pytest.raises(QueryError, match="runs with the embedded engine on bounded input only"):
+    with pytest.raises(QueryError, match="on bounded input only"):
         Engine(text_of("single", INTERESTS[0])).feed(pa.table({}), "Car")
 
 

@@ -7,7 +7,7 @@ import time as wall_clock
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,10 +30,11 @@ from situ.kernel.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
-from situ.mobility.subscriptions import moving, refuse_moving, without_moving
+from situ.mobility.keyed import moving_to_plain
+from situ.mobility.subscriptions import moving, refuse_moving
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.compile import refuse_unbounded_state
-from situ.runtime.embedded.moving import detect_moving
+from situ.runtime.embedded.interest_source import InterestSource, in_spatiotemporal_order, interest_sources
 from situ.runtime.embedded.pieces import StreamReader, read_in_order, read_whole
 from situ.runtime.flow import Flow, Port
 from situ.runtime.inbox import latest
@@ -100,14 +101,15 @@ class Engine:
         self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
         for message in warnings_of(self.graph):
             warnings.warn(message, SituWarning, stacklevel=3)
-        plain = without_moving(self.graph, self.functions)
+        self._moving = moving(self.graph)
+        plain = resolve(moving_to_plain(self.graph), self.functions) if self._moving else self.graph
         contexts = contexts_of(plain, self.functions, self.provenance, self.only_selections)
         self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
-        readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in self.graph.streams}
-        self._ports = {s.name: Port(s.name, readers[s.name], s) for s in self.graph.streams}
+        readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in plain.streams}
+        self._ports = {s.name: Port(s.name, readers[s.name], s) for s in plain.streams}
         self._flow = Flow(contexts, list(self._ports.values()), self.threads or os.cpu_count() or 1)
-        self._readers = {stream.name: self._reader(stream) for stream in self.graph.streams}
-        self._time = Clock.of(self.graph.streams)
+        self._readers = {stream.name: self._reader(stream) for stream in plain.streams}
+        self._time = Clock.of(plain.streams)
         self._time.advance(self.clock())
         self._closed = False
 
@@ -170,7 +172,7 @@ class Engine:
         their end closes all windows of time."""
         for name in sources:
             self._reader_of(name)
-        missing = [name for name in self._readers if name not in sources]
+        missing = [stream.name for stream in self.graph.streams if stream.name not in sources]
         if missing:
             raise InputError(
                 f"no source for stream {missing[0]}", remedy=f"Sources are needed for: {', '.join(missing)}."
@@ -179,27 +181,40 @@ class Engine:
             name: open_source(source, self._readers[name].stream) if isinstance(source, str | Path) else source
             for name, source in sources.items()
         }
+        if not self._moving:
+            yield from self._run(opened)
+            return
+        names = {subscription.name for subscription in self._moving}
+        waiting: dict[str, list[pa.Table]] = {name: [] for name in names}
+        for output in self._run(opened | self._interests(opened)):
+            for name in names & output.complex_events.keys():
+                waiting[name].append(output.complex_events.pop(name))
+            yield output
+        delivered = {name: in_spatiotemporal_order(pa.concat_tables(tables)) for name, tables in waiting.items()}
+        yield replace(
+            output, complex_events=delivered, timed_out={}, rejected={}, events=0, duplicates=0, failed_calls={}
+        )
+
+    def _run(self, opened: Mapping[str, Source | pa.Table]) -> Iterator[Output]:
+        declared = {stream.name for stream in self.graph.streams}
         for piece, following in read_in_order(opened, self._readers):
             self._flow.add(self._ports[piece.stream], piece.batch)
+            own = len(piece.batch) if piece.stream in declared else 0  # events by interest have been counted
             rejected = {piece.stream: piece.rejected} if piece.rejected.num_rows else {}
             if following < END:
-                yield self._advance(following, rejected=rejected, events=len(piece.batch))
+                yield self._advance(following, rejected=rejected, events=own)
             else:
-                yield self._finish(rejected=rejected, events=len(piece.batch))
+                yield self._finish(rejected=rejected, events=own)
         if not self._closed:
             yield self._finish()
-        for subscription in moving(self.graph):
-            conformed = {name: read_whole(opened[name], self._readers[name].stream) for name in opened}
-            for found in detect_moving(self.graph, subscription, conformed, self._run_plain):
-                yield Output({subscription.name: found}, {}, {}, {}, 0, 0, {}, {}, END)
 
-    def _run_plain(self, query: Query, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """A query of one subscription, on tables."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SituWarning)  # said of this query already
-            engine = Engine(query, self.functions, threads=self.threads)
-        outputs = [output.complex_events for output in engine.run(tables)]
-        return {name: pa.concat_tables([o[name] for o in outputs if name in o]) for name in outputs[-1]}
+    def _interests(self, opened: Mapping[str, Source | pa.Table]) -> dict[str, InterestSource]:
+        """What moving subscriptions read: events around consumers, by interest."""
+        if not self._moving:
+            return {}
+        whole = {stream.name: read_whole(opened[stream.name], stream) for stream in self.graph.streams}
+        sources = [interest_sources(self.graph, subscription, whole) for subscription in self._moving]
+        return {name: source for some in sources for name, source in some.items()}
 
     # --- a step
 
