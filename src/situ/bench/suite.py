@@ -1,4 +1,4 @@
-"""All figures of `make bench`: beside FlinkCEP, and how situ's time grows with events, keys and queries."""
+"""All figures of `make bench`: beside FlinkCEP, how situ grows with events, keys and queries, and the planner's."""
 
 from __future__ import annotations
 
@@ -84,6 +84,7 @@ def figures(cache: Path, say: Say) -> Iterator[Figure]:
         yield _many_queries(engine, cache, say)
     yield from _latency(say)
     yield _startup(cache, say)
+    yield from _placement(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[Figure]:
@@ -155,6 +156,13 @@ def _startup(cache: Path, say: Say) -> Figure:
     detail = f"situ run {situ:.2f} s, Python with pyarrow and a cached Numba call {bare:.2f} s"
     measured = {"seconds": situ, "seconds_of_bare_python": bare}
     return Figure("start of a new query", round(situ - bare, 2), "s more", detail, measured, Bar("at most", 1))
+
+
+def _placement(say: Say) -> Iterator[Figure]:
+    """The planner's; `python -m situ.bench.placement` has these alone."""
+    from situ.bench.placement import placement_figures
+
+    yield from placement_figures(lambda what, done, of: None if done else say(what))
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from situ.core.errors import InputError, Place, SituError, SituWarning
+from situ.cli.lab import lab
+from situ.cli.options import AsJson, Conf, EngineName, Functions, Master, QueryFile, error_to_json, user_errors
+from situ.cli.planning import planning
+from situ.core.errors import SituWarning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,38 +24,6 @@ app = typer.Typer(
     help="Detects situations in streams of events. The language of query files: docs/language.md.",
 )
 
-QueryFile = Annotated[Path, typer.Argument(metavar="FILE", help="A query file.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, errors too.")]
-EngineName = Annotated[
-    Literal["spark", "embedded"] | None,
-    typer.Option(
-        "--engine",
-        help="spark: many processes, here or on a cluster. embedded: this process, which starts faster. "
-        "Both find the same. Default: spark, where PySpark is installed.",
-        show_default=False,
-    ),
-]
-Master = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Where Spark runs: local[4] (four cores of this machine), spark://HOST:7077, yarn, or sc://HOST for "
-        "Spark Connect. Default: what spark-defaults.conf says, else all cores of this machine.",
-        show_default=False,
-    ),
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE",
-        help="A setting of Spark's, such as spark.driver.memory=8g. May be given several times.",
-        show_default=False,
-    ),
-]
-Functions = Annotated[
-    str | None,
-    typer.Option(metavar="MODULE", help="Python module whose functions the query calls.", show_default=False),
-]
 FOLLOW = "With --follow"
 Follow = Annotated[
     bool, typer.Option("--follow", help="Read streams that do not end, until Ctrl-C.", rich_help_panel=FOLLOW)
@@ -119,31 +88,6 @@ Metrics = Annotated[
         rich_help_panel=FOLLOW,
     ),
 ]
-
-
-@contextmanager
-def user_errors(as_json: bool) -> Iterator[None]:
-    """A user's mistake ends the command with a message and exit code 1, never with a traceback."""
-    try:
-        try:
-            yield
-        except BrokenPipeError:  # `situ run ... | head`: typer knows what to do
-            raise
-        except OSError as error:  # a full disk, a directory without permission: not a defect of situ's
-            raise InputError(error.strerror or str(error), place=error.filename) from error
-    except SituError as error:
-        if as_json:
-            typer.echo(json.dumps({"error": _error_to_json(error)}))
-        else:
-            typer.secho(str(error), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None
-
-
-def _error_to_json(error: SituError) -> dict[str, Any]:
-    place: Any = error.place
-    if isinstance(place, Place):
-        place = {"file": place.file, "line": place.line, "column": place.column}
-    return {"kind": type(error).__name__, "cause": error.cause, "place": place, "remedy": error.remedy}
 
 
 @app.command()
@@ -246,7 +190,7 @@ def run(
         if follow:
             refuse_with_follow(options, engine == "embedded", overwrite, limit, out, file_format)
             assert spark is not None
-            to_json = _error_to_json if as_json else None
+            to_json = error_to_json if as_json else None
             follow_file(file, source or [], out, file_format or "parquet", options, functions, spark, to_json)
             return
         refuse_without_follow(options, source or [], out)
@@ -297,6 +241,10 @@ def bench(
             typer.echo(json.dumps(measurement.to_json()))
         else:
             show_measurement(measurement)
+
+
+app.add_typer(planning)
+app.add_typer(lab, name="lab")
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from situ.placement.problem import CostModel, Limits, PlannedOperator, Problem
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What kind of case is drawn. Rates and windows are log-uniform between two bounds."""
+    """What kind of case is drawn. Rates and windows are log-uniform between two bounds. Complex events are a chain, or
+    a `tree`: the last one reads all others."""
 
     complex_events: int = 3
     inputs: int = 3
@@ -29,6 +30,7 @@ class Shape:
     diameter_hops: int = 50
     skew: float = 0.01
     shared_events: int = 0
+    tree: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +70,33 @@ def random_case(network: Network, rng: np.random.Generator, shape: Shape | None 
     return Case(text, graph, Statistics(rates, selectivities(graph, rates)), network, root)
 
 
+def scattered_again(case: Case, rng: np.random.Generator, shape: Shape) -> Case:
+    """The same query with the same rates, observed at other sites.
+
+    >>> from situ.network.generate import random_geometric
+    >>> case = random_case(random_geometric(50, np.random.default_rng(1)), np.random.default_rng(2))
+    >>> again = scattered_again(case, np.random.default_rng(3), Shape(sources=4))
+    >>> len(case.statistics.rates["E1"]), len(again.statistics.rates["E1"])
+    (10, 4)
+    """
+    rates = {
+        event: scatter(case.network, sum(sites.values()), rng, shape.sources, shape.diameter_hops, shape.skew)
+        for event, sites in case.statistics.rates.items()
+    }
+    return replace(case, statistics=replace(case.statistics, rates=rates))
+
+
 def _query(rng: np.random.Generator, shape: Shape) -> tuple[str, list[str]]:
     """The text of a chain, and its primitive events. Shared ones are read by an operator and by the one before it."""
     streams: list[str] = []
     rules: list[str] = []
     for number in range(1, shape.complex_events + 1):
-        fresh = shape.inputs - (1 if number > 1 else 0)
+        before = _read_by(number, shape)
+        fresh = shape.inputs - len(before)
         shared = [streams[-1]] if 1 < number <= shape.shared_events + 1 else []
         inputs = [*shared, *(f"E{len(streams) + k}" for k in range(1, fresh - len(shared) + 1))]
         streams += [event for event in inputs if event not in streams]
-        inputs = inputs if number == 1 else [*inputs, f"C{number - 1}"]
+        inputs += [f"C{other}" for other in before]
         order = [inputs[k] for k in rng.permutation(len(inputs))]
         joint = " then each " if rng.random() < 0.5 else " and "
         window_us = round(_log_uniform(rng, shape.windows_s) * 1e6)
@@ -86,6 +105,13 @@ def _query(rng: np.random.Generator, shape: Shape) -> tuple[str, list[str]]:
         rules.append(f"{head}\n  detect {pattern} within {window_us} us\n  assign ts = {order[0].lower()}.ts")
     declared = [f"stream {event}(ts timestamp) time ts" for event in streams]
     return "\n".join([*declared, "", *rules, ""]), streams
+
+
+def _read_by(number: int, shape: Shape) -> list[int]:
+    """The complex events that another one reads."""
+    if shape.tree:
+        return [*range(1, number)] if number == shape.complex_events else []
+    return [number - 1] if number > 1 else []
 
 
 def selectivities(graph: OperatorGraph, rates: dict[str, dict[str, float]]) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """Coordinates of sites whose distances are about their latencies: Vivaldi (Dabek et al., SIGCOMM 2004).
 
-Each pair of sites is joined by a spring as long as its latency is. In every round each site draws a partner, and moves
-a part of the way to where this spring would rest: the less sure it is of its own place, and the surer the partner, the
-longer the part. Partners come from a few landmarks, so that ways are looked for from these only.
+Each site is joined with landmarks by springs as long as their latencies are. In every round it draws one of them, and
+moves a part of the way to where this spring would rest: the less sure it is of its own place, and the surer the other,
+the longer the part. Landmarks move as all sites do.
 """
 
 from __future__ import annotations
@@ -15,54 +15,57 @@ from situ.kernel.arrays import F64, I64
 from situ.network.network import Network
 
 DIMENSIONS = 3
-LANDMARKS = 64
+MOST_LANDMARKS = 64
 ROUNDS = 500
 STEP = 0.25  # the paper's c_c and c_e
+LEAST_ERROR = 1e-3  # a site that fits all landmarks still gives way a little
+LEAST_MS = 1e-9  # shorter than any latency but 0, which it stands for
 SEED = 2004
 
 
-def coordinates_ms(network: Network, anchors: Sequence[int]) -> F64:
-    """One row per site. Chance plays its part in an order of sites that neither their names nor their numbers change:
-    that of their latencies to the anchors, where these tell them apart.
+def coordinates_ms(network: Network, landmarks: Sequence[int]) -> F64:
+    """One row per site. Sites as far from all landmarks have the same coordinates, and chance plays its part in the
+    order of these distances: names and numbers of sites change nothing.
 
     >>> from situ.network.network import Link, Site
     >>> line = Network(tuple(map(Site, "abc")), (Link("a", "b", 3.0), Link("b", "c", 5.0)))
-    >>> at = coordinates_ms(line, [0])
-    >>> float(np.linalg.norm(at[0] - at[2]).round(1))
-    8.0
+    >>> at = coordinates_ms(line, [0, 2])
+    >>> [round(float(np.linalg.norm(at[0] - at[k]))) for k in (1, 2)]
+    [3, 8]
     """
     rng = np.random.default_rng(SEED)
-    order = _order(network, anchors)
-    landmarks = np.sort(rng.permutation(len(order))[:LANDMARKS])  # positions in the order, as everything below
-    latency_ms = network.ways_among(order[landmarks].tolist()).latency_ns[:, order] / 1e6
-    found = np.empty((len(order), DIMENSIONS))
-    found[order] = _relaxed(latency_ms, landmarks, rng)
+    latency_ns = _latencies(network, landmarks, rng)
+    places, place_of_site = np.unique(latency_ns.T, axis=0, return_inverse=True)
+    own_place = np.argmin(places, axis=0)  # of each landmark: the place that is no way from it
+    found: F64 = _relaxed(places.T / 1e6, own_place, rng)[place_of_site]
     return found
 
 
-def _order(network: Network, anchors: Sequence[int]) -> I64:
-    keys = [network.ways_from(site).latency_ns for site in dict.fromkeys(anchors)]
-    return np.lexsort(keys[::-1])
+def _latencies(network: Network, landmarks: Sequence[int], rng: np.random.Generator) -> I64:
+    """From landmarks to all sites, in an order that names and numbers do not tell: from the first one outwards. Of too
+    many landmarks some are drawn."""
+    first, *others = dict.fromkeys(landmarks)
+    ways = network.ways_from(first)
+    others.sort(key=lambda site: (ways.latency_ns[site], ways.hops[site], ways.price[site]))
+    drawn = np.sort(rng.permutation(len(others))[: MOST_LANDMARKS - 1])
+    kept = [first, *(others[k] for k in drawn)]
+    latency_ns = network.ways_among(kept).latency_ns
+    return latency_ns[np.lexsort((latency_ns[:, kept].sum(axis=0), latency_ns[0, kept]))]
 
 
 def _relaxed(latency_ms: F64, landmarks: I64, rng: np.random.Generator) -> F64:
-    """`latency_ms`: from each landmark to each site."""
-    sites = latency_ms.shape[1]
-    everyone = np.arange(sites)
-    at: F64 = rng.normal(size=(sites, DIMENSIONS)) * latency_ms.mean()
-    error = np.ones(sites)
+    """`latency_ms`: from each landmark to each place; `landmarks`: their own places."""
+    size = latency_ms.shape[1]
+    everyone = np.arange(size)
+    at: F64 = rng.normal(size=(size, DIMENSIONS)) * latency_ms.mean()
+    error = np.ones(size)
     for _ in range(ROUNDS):
-        partner = rng.integers(len(landmarks), size=sites)
-        wanted_ms, other = latency_ms[partner, everyone], landmarks[partner]
+        drawn = rng.integers(len(landmarks), size=size)
+        wanted_ms, other = np.maximum(latency_ms[drawn, everyone], LEAST_MS), landmarks[drawn]
         apart = at - at[other]
-        distance_ms = np.maximum(np.sqrt((apart**2).sum(axis=1)), np.finfo(float).tiny)
+        distance_ms = np.maximum(np.sqrt((apart**2).sum(axis=1)), LEAST_MS)
         weight = error / (error + error[other])
-        wrong = np.minimum(np.abs(distance_ms - wanted_ms) / np.maximum(wanted_ms, np.finfo(float).tiny), 1.0)
-        move = STEP * weight * (wanted_ms - distance_ms) / distance_ms
-        at = at + np.where(other == everyone, 0.0, move)[:, None] * apart
-        error = np.where(other == everyone, error, np.maximum(error + STEP * weight * (wrong - error), LEAST_ERROR))
+        wrong = np.minimum(np.abs(distance_ms - wanted_ms) / wanted_ms, 1.0)
+        at = at + (STEP * weight * (wanted_ms - distance_ms) / distance_ms)[:, None] * apart
+        error = np.maximum(error + STEP * weight * (wrong - error), LEAST_ERROR)
     return at
-
-
-#: A site that fits all its partners still gives way a little.
-LEAST_ERROR = 1e-3

@@ -20,8 +20,6 @@ from situ.placement.search import (
     Bound,
     Search,
     Solutions,
-    events_of,
-    filter_shares,
     front_within,
     steps_allowed,
     whole_front,
@@ -65,11 +63,10 @@ def _bounds(search: Search, fronts: Mapping[int, tuple[I64, F64]]) -> dict[int, 
         readers = problem.readers[name]
         if not readers:
             to_go = problem.rates[name] * problem.costs_from(problem.root)
-            found[number] = Bound(*fronts[number], 1.0, to_go, way_ns)
+            found[number] = Bound(*fronts[number], to_go, way_ns)
         elif len(readers) == 1 and readers[0] in found:
             above = found[readers[0]]
-            scale = above.scale * search.shares.cost.get(name, 1.0)
-            found[number] = Bound(above.known_ns, above.known_cost, scale, _to_go(search, number, above), way_ns)
+            found[number] = Bound(above.known_ns, above.known_cost, _to_go(search, number, above), way_ns)
     return found
 
 
@@ -77,16 +74,15 @@ def _to_go(search: Search, number: int, above: Bound) -> F64:
     """What is still to pay from each site: to where the reader may be, for its other inputs there, and from there."""
     problem, name = search.problem, search.problem.operators[number].name
     reader = problem.operators[problem.readers[name][0]]
-    least = least_fractions(steps_allowed(problem, reader, search.pull), len(events_of(reader)))
-    passing = filter_shares(reader)
+    least = least_fractions(steps_allowed(problem, reader, search.pull), len(reader.reads))
     there = above.to_go.copy()
     rate = 0.0
-    for k, event in enumerate(events_of(reader)):
-        charged = above.scale * search.shares.cost.get(event, 1.0) * passing[event] * least[k]
-        if event == name:
-            rate = charged * problem.rates[event]
-        elif event not in problem.number:
-            there += charged * problem.gatherings[event].cost
+    for k, read in enumerate(reader.reads):
+        charged = search.shares.cost.get(read.event, 1.0) * read.share * least[k]
+        if read.event == name:
+            rate = charged * problem.rates[name]
+        elif read.event not in problem.number:
+            there += charged * problem.gatherings[read.event].cost
     if len(there) > ALL_WAYS_SITES:
         return np.full(len(there), there.min())
     return np.array([np.min(rate * problem.costs_from(site) + there) for site in range(len(there))])

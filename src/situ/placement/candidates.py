@@ -67,7 +67,7 @@ def _some(numbers: I64) -> I64:
 
 def none_found(problem: Problem, number: int) -> Solutions:
     nothing = np.empty(0, np.int64)
-    inputs = len(dict.fromkeys(problem.operators[number].events))
+    inputs = len(problem.operators[number].reads)
     return Solutions(nothing, nothing, np.empty(0), np.empty((0, inputs), np.int64), np.empty((0, inputs), np.int64))
 
 

@@ -32,6 +32,10 @@ class Coverage:
                 found = float(rates.sum()) if operator.every_s is None else 1 / operator.every_s
         return found * operator.selectivity
 
+    def output_bursts(self, operator: PlannedOperator, rates: F64, bursts: F64) -> float:
+        """All events count one by one."""
+        return self.output_rate(operator, rates)
+
     def need(self, operator: PlannedOperator, rates: F64, earlier: tuple[int, ...], step: tuple[int, ...]) -> Need:
         """The fraction of time that is covered by pull windows, which open where all earlier inputs meet."""
         if not earlier:
@@ -63,10 +67,10 @@ def followers(rates: F64, each: tuple[bool, ...], window_s: float) -> float:
     for number, (rate, all_) in enumerate(zip(rates, each, strict=True)):
         matrix[number, number] = 0.0 if all_ else -rate
         matrix[number, number + 1] = rate
-    return float(_exponential(matrix * window_s)[0, -1])
+    return float(exponential(matrix * window_s)[0, -1])
 
 
-def _exponential(matrix: F64) -> F64:
+def exponential(matrix: F64) -> F64:
     """e^matrix, by a Taylor series of a small part of it, squared as often as needed."""
     squarings = max(0, math.ceil(math.log2(max(float(np.abs(matrix).max()), 1.0))) + 4)
     part = matrix / 2.0**squarings

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from situ.placement.plan import Placed
-from situ.placement.problem import Need, PlannedOperator, Problem
+from situ.placement.problem import Input, Need, PlannedOperator, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +51,32 @@ def within_limits(problem: Problem, placed: Sequence[Placed], evaluation: Evalua
 
 def overloaded_sites(problem: Problem, placed: Sequence[Placed]) -> tuple[int, ...]:
     """Sites with more operators, or more input events per second, than they may have."""
+    return tuple(site for site, over in _overloads(problem, placed).items() if over > 0)
+
+
+def overload(problem: Problem, placed: Sequence[Placed]) -> float:
+    """By how much sites have more than they may, all together: operators, and load as a share of that of the plan."""
+    return sum(_overloads(problem, placed).values())
+
+
+def _overloads(problem: Problem, placed: Sequence[Placed]) -> dict[int, float]:
     operators: defaultdict[int, int] = defaultdict(int)
     load: defaultdict[int, float] = defaultdict(float)
     for operator, where in zip(problem.operators, placed, strict=True):
         operators[where.site] += 1
-        rates = problem.input_rates(operator)
+        rates, bursts = problem.input_rates(operator), problem.input_bursts(operator)
         for earlier, step in sets_of_steps(where):
-            fraction = min(1.0, problem.model.need(operator, rates, earlier, step).fraction)
+            fraction = min(1.0, problem.model.need(operator, bursts, earlier, step).fraction)
             load[where.site] += fraction * float(rates[list(step)].sum())
-    return tuple(
-        number
-        for number in operators
-        if _exceeds(operators[number], problem.network.sites[number].operators)
-        or _exceeds(load[number], problem.network.sites[number].load_per_s)
-    )
+    total, sites = sum(load.values()) or 1.0, problem.network.sites
+    return {
+        site: _over(operators[site], sites[site].operators) + _over(load[site], sites[site].load_per_s) / total
+        for site in operators
+    }
 
 
-def _exceeds(value: float, limit: float | None) -> bool:
-    return limit is not None and value > limit
+def _over(value: float, limit: float | None) -> float:
+    return 0.0 if limit is None else max(0.0, value - limit)
 
 
 # ---- cost
@@ -77,22 +85,34 @@ def _exceeds(value: float, limit: float | None) -> bool:
 def traffic_of(problem: Problem, placed: Sequence[Placed]) -> list[Traffic]:
     """What flows where. An input that several operators at one site read is sent once, for the union of their needs."""
     needs: defaultdict[tuple[int, str], list[tuple[str, float, Need]]] = defaultdict(list)
-    for operator, where in zip(problem.operators, placed, strict=True):
-        rates = problem.input_rates(operator)
-        for earlier, step in sets_of_steps(where):
-            need = problem.model.need(operator, rates, earlier, step)
-            for number in step:
-                read = operator.inputs[number]
-                needs[where.site, read.event].append((read.filter, read.share, need))
+    for number, where in enumerate(placed):
+        for read, need in _needs(problem, number, where):
+            needs[where.site, read.event].append((read.filter, read.share, need))
     traffic = [Traffic(event, site, *union(readers)) for (site, event), readers in needs.items()]
     return traffic + [Traffic(problem.operators[number].name, problem.root, 1.0, 0.0) for number in problem.outputs]
+
+
+def _needs(problem: Problem, number: int, placed: Placed) -> tuple[tuple[Input, Need], ...]:
+    """What an operator needs of each input, if it takes them in these steps. Searches ask again and again."""
+    known = problem.needs.get((number, placed.steps))
+    if known is None:
+        operator = problem.operators[number]
+        bursts, reads = problem.input_bursts(operator), {read.event: read for read in operator.reads}
+        known = tuple(
+            (reads[event], need)
+            for earlier, step in sets_of_steps(placed)
+            for need in [problem.model.need(operator, bursts, earlier, step)]
+            for event in dict.fromkeys(operator.inputs[k].event for k in step)
+        )
+        problem.needs[number, placed.steps] = known
+    return known
 
 
 def union(readers: Sequence[tuple[str, float, Need]]) -> tuple[float, float]:
     """Fraction and requests per second of (filter, share, need), taken together.
 
-    Readers with one filter need the same events: what one of them has had pushed, no other requests. Different filters,
-    and windows of different operators, are taken as independent.
+    Readers with one filter need the same events (of different shares, the largest counts): what one of them has had
+    pushed, no other requests. Different filters, and windows of different operators, are taken as independent.
 
     >>> union([("", 1.0, Need(0.5, 2.0)), ("", 1.0, Need(1.0))])
     (1.0, 0.0)
@@ -101,7 +121,7 @@ def union(readers: Sequence[tuple[str, float, Need]]) -> tuple[float, float]:
     shares: dict[str, float] = {}
     for filter_, share, need in readers:
         by_filter[filter_].append(need)
-        shares[filter_] = share
+        shares[filter_] = max(share, shares.get(filter_, 0.0))
     fractions, requests = [], 0.0
     for filter_, needs in by_filter.items():
         covered = _either([need.fraction for need in needs])
@@ -158,7 +178,5 @@ def sets_of_steps(placed: Placed) -> list[tuple[tuple[int, ...], tuple[int, ...]
     >>> sets_of_steps(Placed(0, ((1,), (0, 2))))
     [((), (1,)), ((1,), (0, 2))]
     """
-    return [
-        (tuple(number for step in placed.steps[:k] for number in step), placed.steps[k])
-        for k in range(len(placed.steps))
-    ]
+    steps = placed.steps
+    return [(tuple(number for step in steps[:k] for number in step), steps[k]) for k in range(len(steps))]

@@ -16,15 +16,13 @@ MOST_PLANS = 5_000_000
 
 
 def exhaustive(problem: Problem) -> Plan:
-    sites = range(len(problem.network.sites))
-    choices = [
-        [Placed(site, steps) for site in sites for steps in possible_steps(operator)] for operator in problem.operators
-    ]
-    plans = math.prod(map(len, choices))
+    sites, steps = range(len(problem.network.sites)), [possible_steps(operator) for operator in problem.operators]
+    plans = math.prod(len(sites) * len(possible) for possible in steps)
     if plans > MOST_PLANS:
         raise PlacementError(
             f"there are {plans:.2g} plans to try, and exhaustive tries at most {MOST_PLANS:,}",
             remedy="Try --mechanism optimal, which is exact where no event has two readers.",
         )
+    choices = [[Placed(site, each) for site in sites for each in possible] for possible in steps]
     plan = best_of("exhaustive", problem, itertools.product(*choices))
     return Plan(plan.mechanism, plan.placed, plan.cost, plan.latency_ms, plan.pareto, plan.cost)

@@ -10,8 +10,8 @@ import numpy as np
 from situ.core.errors import did_you_mean
 from situ.graph.expressions import aliases_of, conjuncts, rename_alias
 from situ.graph.operators import Operator, OperatorGraph
-from situ.graph.patterns import And, Contiguity, Follow, Or, Seq, Step, steps_of, tests_of
-from situ.graph.query import Aggregation, Case, From, Join, Skip
+from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of, tests_of
+from situ.graph.query import Aggregation, Case, From, Join, Rule, Skip
 from situ.graph.typing import THIS
 from situ.lang.unparse_expression import unparse_expression
 from situ.network.network import Network
@@ -71,9 +71,10 @@ def planned(operator: Operator, selectivity: Mapping[str, float]) -> PlannedOper
     shape = _shape(only) if len(rule.cases) == 1 and rule.kind is None else None
     if shape is None:
         inputs = tuple(_input(name, event, None, operator, selectivity) for event in operator.inputs)
-        every = rule.kind.window if isinstance(rule.kind, Aggregation | Join) else None
-        every_s = every.every / 1e6 if every is not None and every.unit == "time" else None
-        return PlannedOperator(name, Kind.OTHER, inputs, selectivity=passes, every_s=every_s)
+        window = rule.kind.window if isinstance(rule.kind, Aggregation | Join) else None
+        if window is None or window.unit == "events":
+            return PlannedOperator(name, Kind.OTHER, inputs, selectivity=passes / (window.every if window else 1))
+        return PlannedOperator(name, Kind.OTHER, inputs, selectivity=passes, every_s=window.every / 1e6)
     kind, steps, each = shape
     inputs = tuple(_input(name, step.test.event_type, step, operator, selectivity) for step in steps)
     window_s = _window_s(operator, only, len(steps)) if kind in (Kind.SEQ, Kind.AND) else 0.0
@@ -95,13 +96,15 @@ def _shape(case: Case) -> tuple[Kind, tuple[Step, ...], tuple[bool, ...]] | None
     match case.detect:
         case Step() as step:
             return Kind.OR, (step,), ()
-        case And(steps):
-            return Kind.AND, steps, ()
+        case And(parts):
+            return Kind.AND, parts, ()
         case Or(parts) if all(isinstance(part, Step) for part in parts):
             return Kind.OR, tuple(steps_of(case.detect)), ()
         case Seq(parts) if all(_follows_plainly(part) for part in parts):
-            each = tuple(isinstance(p, Follow) and p.contiguity is Contiguity.EACH for p in parts[1:])
-            return Kind.SEQ, tuple(steps_of(case.detect)), each
+            steps = tuple(steps_of(case.detect))
+            each = [isinstance(part, Follow) and part.contiguity is Contiguity.EACH for part in parts]
+            # Of all events that `first` or `last` chooses from, one stays.
+            return Kind.SEQ, steps, tuple(e and not s.selector for e, s in zip(each, steps, strict=True))[1:]
         case _:
             return None
 
@@ -122,6 +125,8 @@ def _window_s(operator: Operator, case: Case, steps: int) -> float:
 def _input(name: str, event: str, step: Step | None, operator: Operator, selectivity: Mapping[str, float]) -> Input:
     """An input with its filter: what the condition says of this event alone. In patterns of no simple kind, an event
     type has a filter if it is tested once only."""
+    if step is None and _counts_all(operator.rule):
+        return Input(event)
     if step is None:
         tests = [test for case in operator.rule.cases for test in tests_of(case.detect) if test.event_type == event]
         found = [s for case in operator.rule.cases for s in steps_of(case.detect) if s.test.event_type == event]
@@ -131,6 +136,30 @@ def _input(name: str, event: str, step: Step | None, operator: Operator, selecti
     alone = [c for c in conjuncts(step.test.condition) if aliases_of(c) <= {step.alias}]
     text = " and ".join(unparse_expression(rename_alias(conjunct, step.alias, THIS)) for conjunct in alone)
     return Input(event, selectivity.get(f"{name}.{step.alias}", 1.0), text)
+
+
+def _counts_all(rule: Rule) -> bool:
+    """Whether events that fail their filters matter, too: in windows of so many events, and to `immediately`."""
+    if rule.kind is not None:
+        return rule.kind.window.unit == "events"
+    return any(_immediately(case.detect) for case in rule.cases)
+
+
+def _immediately(pattern: Pattern) -> bool:
+    match pattern:
+        case Step() | And():
+            return False
+        case Loop(body, inner=inner):
+            return inner is Contiguity.IMMEDIATELY or _immediately(body)
+        case Or(parts):
+            return any(map(_immediately, parts))
+        case Seq(parts):
+            return any(
+                part.immediately
+                if isinstance(part, Absence)
+                else part.contiguity is Contiguity.IMMEDIATELY or _immediately(part.pattern)
+                for part in parts
+            )
 
 
 def _sources(event: str, statistics: Statistics, network: Network) -> Sources:

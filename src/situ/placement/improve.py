@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from situ.placement.evaluate import evaluate, overloaded_sites
+import numpy as np
+
+from situ.kernel.arrays import I64
+from situ.placement.evaluate import evaluate, overload
 from situ.placement.plan import Placed
 from situ.placement.problem import Problem
 from situ.placement.steps import possible_steps
 
+#: Where sites are limited, so many are tried around one.
+NEAREST = 64
+
 
 def improved(problem: Problem, placed: Sequence[Placed]) -> tuple[Placed, ...]:
     """The best plan that single changes lead to. Plans within the limits come before all others, and of those that are
-    not, the ones with fewer sites over their limits."""
+    not, the ones that are over them by less."""
     best = tuple(placed)
     value = worth(problem, best)
     changed = True
@@ -26,19 +32,24 @@ def improved(problem: Problem, placed: Sequence[Placed]) -> tuple[Placed, ...]:
     return best
 
 
-def worth(problem: Problem, placed: Sequence[Placed]) -> tuple[int, int, float]:
-    """Smaller is better. Costs that differ by rounding only are equal, so that the search comes to an end."""
+def worth(problem: Problem, placed: Sequence[Placed]) -> tuple[int, float, float, int]:
+    """Smaller is better. Costs that differ by rounding only are equal, so that the search comes to an end; of these,
+    the faster plan is better, not the one that happens to come first."""
     evaluation = evaluate(problem, placed)
     late = sum(max(0, evaluation.output_ns[n] - problem.latency_limit_ns(n)) for n in problem.outputs)
-    crowded = len(overloaded_sites(problem, placed)) if problem.limits_sites else 0
-    return late, crowded, float(f"{evaluation.cost:.12g}")
+    over = overload(problem, placed) if problem.limits_sites else 0.0
+    return late, _rounded(over), _rounded(evaluation.cost), evaluation.latency_ns
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.12g}")
 
 
 def _changes(problem: Problem, placed: Sequence[Placed], number: int) -> Iterator[Placed]:
-    """Other steps where the operator is; any steps at neighbouring sites, at sources of its inputs, where its inputs
-    come from and where its events go."""
+    """Other steps where the operator is; any steps at sites nearby, at sources of its inputs, where its inputs come
+    from and where its events go."""
     operator, here = problem.operators[number], placed[number].site
-    sites = {here, problem.root, *map(int, problem.network.neighbours(here))}
+    sites = {here, problem.root, *map(int, _nearby(problem, here))}
     for event in operator.events:
         if event in problem.number:
             sites.add(placed[problem.number[event]].site)
@@ -49,3 +60,13 @@ def _changes(problem: Problem, placed: Sequence[Placed], number: int) -> Iterato
         for steps in possible_steps(operator):
             if (site, steps) != (here, placed[number].steps):
                 yield Placed(site, steps)
+
+
+def _nearby(problem: Problem, site: int) -> I64:
+    """The neighbours. Where sites are limited, room may be farther off: more of the nearest, with all that are equally
+    far as the last of them."""
+    if not problem.limits_sites:
+        return problem.network.neighbours(site)
+    latency_ns = problem.network.ways_from(site).latency_ns
+    last = min(NEAREST, len(latency_ns) - 1)
+    return np.flatnonzero(latency_ns <= np.partition(latency_ns, last)[last])

@@ -28,6 +28,10 @@ class PaperCosts:
             found = float(rates.sum()) if operator.every_s is None else 1 / operator.every_s
         return found * operator.selectivity
 
+    def output_bursts(self, operator: PlannedOperator, rates: F64, bursts: F64) -> float:
+        """All events count one by one."""
+        return self.output_rate(operator, rates)
+
     def need(self, operator: PlannedOperator, rates: F64, earlier: tuple[int, ...], step: tuple[int, ...]) -> Need:
         """2 W x SRP: the sum of the rates of this state x the product of those before it, each within W."""
         if operator.kind not in (Kind.SEQ, Kind.AND):

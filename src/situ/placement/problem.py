@@ -6,6 +6,7 @@ the first is pushed and the others are pulled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -68,6 +69,18 @@ class PlannedOperator:
     def events(self) -> tuple[str, ...]:
         return tuple(read.event for read in self.inputs)
 
+    @property
+    def reads(self) -> tuple[Input, ...]:
+        """What must be sent: each event type once, for all filters on it, which are taken as independent. Only an
+        operator with one push step reads a type twice."""
+        by_event: dict[str, dict[str, Input]] = {}
+        for read in self.inputs:
+            by_event.setdefault(read.event, {})[read.filter] = read
+        return tuple(
+            Input(event, 1 - math.prod(1 - read.share for read in reads.values()), " or ".join(sorted(reads)))
+            for event, reads in by_event.items()
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -117,7 +130,11 @@ class CostModel(Protocol):
         """Complex events per second, of inputs that come at these rates (filters applied)."""
         ...
 
-    def need(self, operator: PlannedOperator, rates: F64, earlier: tuple[int, ...], step: tuple[int, ...]) -> Need:
+    def output_bursts(self, operator: PlannedOperator, rates: F64, bursts: F64) -> float:
+        """Bursts of complex events per second: those that come together open no more windows than one of them."""
+        ...
+
+    def need(self, operator: PlannedOperator, bursts: F64, earlier: tuple[int, ...], step: tuple[int, ...]) -> Need:
         """What is sent of the inputs `step`, which are taken after the inputs `earlier`."""
         ...
 
@@ -154,6 +171,24 @@ class Problem:
         for operator in self.operators:
             rates[operator.name] = self.model.output_rate(operator, _input_rates(operator, rates))
         return rates
+
+    @cached_property
+    def needs(self) -> dict[tuple[int, tuple[tuple[int, ...], ...]], tuple[tuple[Input, Need], ...]]:
+        """What has been found out of operators and their steps (evaluate.py)."""
+        return {}
+
+    @cached_property
+    def bursts(self) -> dict[str, float]:
+        """Bursts per second of every type. Primitive events come one by one."""
+        bursts = {event: sources.rate_per_s for event, sources in self.sources.items()}
+        for operator in self.operators:
+            rates = self.input_rates(operator)
+            bursts[operator.name] = self.model.output_bursts(operator, rates, _input_rates(operator, bursts))
+        return bursts
+
+    def input_bursts(self, operator: PlannedOperator) -> F64:
+        """Bursts per second that an operator reads of each input, filters applied."""
+        return _input_rates(operator, self.bursts)
 
     def input_rates(self, operator: PlannedOperator) -> F64:
         """Events per second that an operator reads of each input, filters applied."""

@@ -27,8 +27,10 @@ SLACK = 1e-12
 def sbon(problem: Problem) -> Plan:
     sources = [int(site) for sources in problem.sources.values() for site in sources.sites]
     sites = coordinates_ms(problem.network, [problem.root, *sources])
+    dear = problem.costs_from(problem.root) + sum(gathering.cost for gathering in problem.gatherings.values())
     placed = tuple(
-        Placed(int(np.argmin(((sites - place) ** 2).sum(axis=1))), pushed(operator))
+        # Of equally near sites, the one from where messages cost less.
+        Placed(int(np.lexsort((dear, ((sites - place) ** 2).sum(axis=1)))[0]), pushed(operator))
         for operator, place in zip(problem.operators, _at_rest(problem, sites), strict=True)
     )
     evaluation = evaluate(problem, placed)

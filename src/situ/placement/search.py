@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.placement.evaluate import union
 from situ.placement.fronts import NO_CEILING, Ceiling, Front, Offers, StepTable, front_of, pushed_at_once
 from situ.placement.plan import Placed
-from situ.placement.problem import NO_LIMIT_NS, Need, PlannedOperator, Problem
+from situ.placement.problem import NO_LIMIT_NS, Input, PlannedOperator, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +90,11 @@ class Bound:
 
     known_ns: I64
     known_cost: F64
-    scale: float
     to_go: F64
     way_ns: I64
 
     def at(self, site: int) -> Ceiling:
-        return Ceiling(self.known_ns, self.known_cost, self.scale, float(self.to_go[site]), int(self.way_ns[site]))
+        return Ceiling(self.known_ns, self.known_cost, float(self.to_go[site]), int(self.way_ns[site]))
 
 
 @dataclass(frozen=True)
@@ -117,8 +115,7 @@ class Search:
     ) -> Front:
         """The front of an operator at a site. `known` are all solutions of its inputs, `chosen` those offered."""
         problem = self.problem
-        passing = filter_shares(problem.operators[number])
-        parts = [self._offers(event, passing[event], site, known, chosen) for event in passing]
+        parts = [self._offers(read, site, known, chosen) for read in problem.operators[number].reads]
         offset = np.cumsum([0, *(len(part[0]) for part in parts)])
         offers = Offers(offset, *(np.concatenate(column) for column in zip(*parts, strict=True)))
         front = front_of(offers, steps, problem.latency_limit_ns(number), self.ceiling(number, site))
@@ -130,15 +127,16 @@ class Search:
             chosen[self.problem.number[event]].numbers[offers[:, k]]
             if event in self.problem.number
             else np.full(len(offers), -1, np.int64)
-            for k, event in enumerate(events_of(self.problem.operators[number]))
+            for k, event in enumerate(read.event for read in self.problem.operators[number].reads)
         ]
         return np.stack(columns, axis=1)
 
     def _offers(
-        self, event: str, passing: float, site: int, known: Mapping[int, Solutions], chosen: Mapping[int, Chosen]
+        self, read: Input, site: int, known: Mapping[int, Solutions], chosen: Mapping[int, Chosen]
     ) -> tuple[I64, I64, F64, F64, F64]:
         """How an input can be had: its way, its own latency, what it costs by itself, per fraction and per request."""
         problem = self.problem
+        event = read.event
         share, asked = self.shares.cost.get(event, 1.0), self.shares.requests.get(event, 1.0)
         if event not in problem.number:
             gathering = problem.gatherings[event]
@@ -146,13 +144,13 @@ class Search:
                 gathering.way_ns[[site]],
                 np.zeros(1, np.int64),
                 np.zeros(1),
-                share * passing * gathering.cost[[site]],
+                share * read.share * gathering.cost[[site]],
                 asked * gathering.request_cost[[site]],
             )
         number = problem.number[event]
         solutions, offered = known[number], chosen[number]
         ways, costs = offered.ways_to(problem, site)
-        data = share * passing * problem.rates[event] * costs
+        data = share * read.share * problem.rates[event] * costs
         own = solutions.latency_ns[offered.numbers]
         return ways, own, share * solutions.cost[offered.numbers], data, asked * costs
 
@@ -182,23 +180,18 @@ def joined(fronts: Sequence[tuple[int, Front]]) -> Solutions:
     )
 
 
-def events_of(operator: PlannedOperator) -> tuple[str, ...]:
-    """The event types of an operator, each once. Only an operator with one push step reads a type twice."""
-    return tuple(dict.fromkeys(operator.events))
-
-
 def steps_allowed(problem: Problem, operator: PlannedOperator, pull: bool = True) -> StepTable:
     """All steps that an operator may take, with what the cost model says of them."""
-    rates = problem.input_rates(operator)
+    bursts = problem.input_bursts(operator)
     if not (pull and operator.can_pull):
-        pushed = problem.model.need(operator, rates, (), tuple(range(len(rates))))
-        return pushed_at_once(len(events_of(operator)), pushed.fraction)
+        pushed = problem.model.need(operator, bursts, (), tuple(range(len(bursts))))
+        return pushed_at_once(len(operator.reads), pushed.fraction)
     size = 1 << len(operator.inputs)
     offset, steps = [0], list[tuple[int, int, float, float]]()
     for before in range(size):
         step = rest = (size - 1) & ~before
         while step:
-            need = problem.model.need(operator, rates, _members(before), _members(step))
+            need = problem.model.need(operator, bursts, _members(before), _members(step))
             steps.append((step, before | step, need.fraction, need.requests_per_s))
             step = (step - 1) & rest
         offset.append(len(steps))
@@ -210,14 +203,6 @@ def steps_allowed(problem: Problem, operator: PlannedOperator, pull: bool = True
 
 def _members(bits: int) -> tuple[int, ...]:
     return tuple(number for number in range(bits.bit_length()) if bits >> number & 1)
-
-
-def filter_shares(operator: PlannedOperator) -> dict[str, float]:
-    """Of each event type, the share that passes an operator's filters."""
-    readers: dict[str, list[tuple[str, float, Need]]] = {event: [] for event in events_of(operator)}
-    for read in operator.inputs:
-        readers[read.event].append((read.filter, read.share, Need(1.0)))
-    return {event: union(filters)[0] for event, filters in readers.items()}
 
 
 # ---- whole plans
@@ -272,7 +257,7 @@ def placed_by(problem: Problem, known: Mapping[int, Solutions], outputs: I64) ->
     placed: dict[int, Placed] = {}
     for number in reversed(range(len(problem.operators))):
         operator, solutions, row = problem.operators[number], known[number], found[number]
-        events = events_of(operator)
+        events = tuple(read.event for read in operator.reads)
         for event, chosen in zip(events, solutions.chosen[row], strict=True):
             if event in problem.number:
                 found.setdefault(problem.number[event], int(chosen))

@@ -1,0 +1,268 @@
+"""The planner's figures: how long plans take, how near they are to the optimum, and what other mechanisms' cost.
+
+`python -m situ.bench.placement [--only optimal plain-dp greedy+ proximity ratios prediction]`
+
+Cases are random (`situ.lab.cases`): a chain of three complex events of three inputs, ten sources for each event, rates
+log-uniform from 0.01 to 10 per s, windows from 0.1 to 2 s, on networks of antennas. A mechanism is timed from a network
+of which no way is known yet, with its kernels compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+
+from situ.bench.plain_dp import plain_dp
+from situ.bench.suite import Bar, Figure
+from situ.core.errors import SituError
+from situ.lab.cases import Case, Shape, random_case
+from situ.lab.measure import limited
+from situ.network.generate import antennas
+from situ.placement.cpp import cpp
+from situ.placement.greedy import greedy_plus
+from situ.placement.grin import grin
+from situ.placement.heuristic import heuristic_plus
+from situ.placement.mechanisms import Mechanism
+from situ.placement.naive import naive
+from situ.placement.optimal import optimal
+from situ.placement.plan import Plan
+
+#: Called before each case: what is measured, the number of the case, and of how many.
+Say = Callable[[str, int, int], None]
+
+TIMED_SEEDS = range(1, 4)
+LIMITS = (None, 1.5)  # times the naive plan's latency
+PAPER_LIMIT = 3.0  # PaNORAMA, Table 2
+
+#: CPP and GRIN beside `heuristic+`, over rates and windows.
+RATIOS_PICTURE = Path("out/placement.png")
+
+
+def random(sites: int, seed: int, shape: Shape | None = None) -> Case:
+    rng = np.random.default_rng(seed)
+    return random_case(antennas(sites, rng), rng, shape)
+
+
+def timed(mechanism: Mechanism, case: Case, limit: float | None) -> tuple[Plan, float]:
+    """A plan within so many times the naive latency, and the seconds that it took."""
+    problem = limited(case, naive(case.problem()), limit)
+    begun = time.perf_counter()
+    plan = mechanism(problem)
+    return plan, time.perf_counter() - begun
+
+
+def _compile(*mechanisms: Mechanism, shape: Shape | None = None) -> None:
+    for mechanism in mechanisms:
+        timed(mechanism, random(20, 1, shape), 1.5)
+
+
+def _within(limit: float | None) -> str:
+    return "no latency limit" if limit is None else f"limit {limit:g} x naive"
+
+
+# ---- time
+
+
+def optimal_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = TIMED_SEEDS) -> Iterator[Figure]:
+    """The slowest of some cases, each of them exact."""
+    _compile(optimal)
+    for limit in LIMITS:
+        name, seconds = f"optimal, {sites:,} sites, {_within(limit)}", list[float]()
+        for number, seed in enumerate(seeds):
+            say(name, number, len(seeds))
+            plan, took = timed(optimal, random(sites, seed), limit)
+            if plan.lower_bound is None or not math.isclose(plan.cost, plan.lower_bound, rel_tol=1e-9):
+                raise SituError(f"the plan of seed {seed} costs {plan.cost}, which is not the optimum")
+            seconds.append(took)
+        yield _slowest(name, seconds, seeds, 60)
+
+
+def greedy_plus_figures(say: Say, sites: int = 20_000, seeds: Sequence[int] = TIMED_SEEDS) -> Iterator[Figure]:
+    _compile(greedy_plus)
+    for limit in LIMITS:
+        name, seconds = f"greedy+, {sites:,} sites, {_within(limit)}", list[float]()
+        for number, seed in enumerate(seeds):
+            say(name, number, len(seeds))
+            seconds.append(timed(greedy_plus, random(sites, seed), limit)[1])
+        yield _slowest(name, seconds, seeds, 10)
+
+
+def _slowest(name: str, seconds: Sequence[float], seeds: Sequence[int], most_s: float) -> Figure:
+    detail = f"the slowest of {len(seeds)} cases; seeds {_listed(seeds)}: {', '.join(f'{s:.2g}' for s in seconds)} s"
+    measured = {"seconds": list(seconds), "seeds": list(seeds)}
+    return Figure(f"placement: {name}", round(max(seconds), 3), "s", detail, measured, Bar("at most", most_s))
+
+
+def plain_dp_figures(
+    say: Say, sites: int = 150, tree_sites: int = 60, seeds: Sequence[int] = TIMED_SEEDS
+) -> Iterator[Figure]:
+    """`optimal` against PaNORAMA's dynamic programming as printed; both give the same."""
+    chain, tree = Shape(), Shape(tree=True)
+    _compile(optimal, plain_dp)
+    settings = ((chain, sites, None, 100), (chain, sites, PAPER_LIMIT, None), (tree, tree_sites, PAPER_LIMIT, None))
+    for shape, among, limit, bar in settings:
+        kind = "tree (two complex inputs)" if shape.tree else "chain"
+        name = f"optimal against plain DP, {kind}, {among} sites, {_within(limit)}"
+        ours, plain = list[float](), list[float]()
+        for number, seed in enumerate(seeds):
+            say(name, number, len(seeds))
+            case = random(among, seed, shape)
+            best, took = timed(optimal, case, limit)
+            ours.append(took)
+            other, took = timed(plain_dp, case, limit)
+            plain.append(took)
+            if not math.isclose(best.cost, other.cost, rel_tol=1e-9):
+                raise SituError(f"optimal and plain DP differ for seed {seed}: {best.cost} and {other.cost}")
+        ratios = ", ".join(f"{b / a:.0f}" for a, b in zip(ours, plain, strict=True))
+        detail = f"{sum(ours):.2g} s against {sum(plain):.3g} s; seeds {_listed(seeds)}: {ratios} x"
+        measured = {"seconds": ours, "seconds_of_plain_dp": plain, "seeds": list(seeds)}
+        value = round(sum(plain) / sum(ours), 1)
+        yield Figure(f"placement: {name}", value, "x faster", detail, measured, Bar("at least", bar) if bar else None)
+
+
+# ---- cost
+
+
+def proximity_figures(say: Say, sites: int = 200, seeds: Sequence[int] = range(1, 101)) -> Iterator[Figure]:
+    """Cost of the optimum over cost of `heuristic+`."""
+    for limit in LIMITS:
+        name, found = f"proximity of heuristic+, {sites} sites, {_within(limit)}", list[float]()
+        for number, seed in enumerate(seeds):
+            say(name, number, len(seeds))
+            case = random(sites, seed)
+            found.append(timed(optimal, case, limit)[0].cost / timed(heuristic_plus, case, limit)[0].cost)
+        detail = f"mean over seeds {_listed(seeds)}; least {min(found):.3f}, {_quantiles(found)}"
+        value = round(float(np.mean(found)), 4)
+        measured = {"proximity": found, "seeds": list(seeds)}
+        yield Figure(f"placement: {name}", value, "of the optimum", detail, measured, Bar("at least", 0.97))
+
+
+def ratio_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = range(1, 21)) -> Iterator[Figure]:
+    """Cost of CPP and of GRIN over cost of `heuristic+`, and a picture over rates and windows."""
+    claims = {"cpp": 8, "grin": 7}
+    for limit in (None, PAPER_LIMIT):
+        found = _ratios(partial(say, f"cost over heuristic+, {sites:,} sites, {_within(limit)}"), sites, seeds, limit)
+        for name, claimed in claims.items():
+            detail = f"mean over seeds {_listed(seeds)}, {_quantiles(found[name])}; the paper claims {claimed}"
+            measured = {"ratios": found[name], "seeds": list(seeds)}
+            title = f"placement: cost of {name} over heuristic+, {sites:,} sites, {_within(limit)}"
+            yield Figure(title, round(float(np.mean(found[name])), 2), "x", detail, measured)
+    draw_ratios(say, sites, seeds[:5], RATIOS_PICTURE)
+
+
+def _ratios(
+    say: Callable[[int, int], None], sites: int, seeds: Sequence[int], limit: float | None, shape: Shape | None = None
+) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {"cpp": [], "grin": []}
+    for number, seed in enumerate(seeds):
+        say(number, len(seeds))
+        case = random(sites, seed, shape)
+        ours = timed(heuristic_plus, case, limit)[0].cost
+        found["cpp"].append(timed(cpp, case, limit)[0].cost / ours)
+        found["grin"].append(timed(grin, case, limit)[0].cost / ours)
+    return found
+
+
+WINDOWS_S = (0.1, 0.3, 1.0, 3.0, 10.0)
+MOST_PER_S = (0.1, 1.0, 10.0, 100.0)
+
+
+def draw_ratios(say: Say, sites: int, seeds: Sequence[int], out: Path) -> None:
+    """The same over windows, all of one length, and over rates, from a thousandth of the highest to the highest."""
+    from matplotlib.figure import Figure as Drawing
+
+    windows = [(window, Shape(windows_s=(window, window))) for window in WINDOWS_S]
+    rates = [(most, Shape(rates_per_s=(most / 1000, most))) for most in MOST_PER_S]
+    drawing = Drawing(figsize=(9, 3.4), layout="constrained")
+    axes = drawing.subplots(1, 2, sharey=True)
+    for axis, label, points in ((axes[0], "window, s", windows), (axes[1], "highest rate, events/s", rates)):
+        found = [
+            _ratios(partial(say, f"picture, {label} {x:g}"), sites, seeds, PAPER_LIMIT, shape) for x, shape in points
+        ]
+        for name, colour in (("cpp", "#7f7f7f"), ("grin", "#bcbd22")):
+            xs = [x for x, _ in points]
+            axis.plot(xs, [float(np.mean(ratios[name])) for ratios in found], color=colour, label=f"{name}, mean")
+            for x, ratios in zip(xs, found, strict=True):
+                axis.plot([x] * len(seeds), ratios[name], ".", color=colour)
+        axis.set(xlabel=label, xscale="log", yscale="log")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("cost / cost of heuristic+")
+    axes[0].legend(frameon=False)
+    out.parent.mkdir(exist_ok=True)
+    drawing.savefig(out)
+
+
+def prediction_figures(say: Say) -> Iterator[Figure]:
+    """Messages x hops that the cost model predicts, against those of a simulation."""
+    from situ.bench.prediction import CASES, EVENTS, errors, predictions
+
+    seeds, name = range(1, CASES + 1), "prediction of messages x hops"
+    found = []
+    for number, prediction in enumerate(predictions(seeds, "heuristic+", EVENTS)):
+        say(name, number, len(seeds))
+        found.append(prediction)
+    for kind, values in errors(found).items():
+        percent = np.abs(values) * 100
+        detail = f"mean error of {len(values)} cases, seeds {_listed(seeds)}; {_quantiles(100 * values)}"
+        bar = Bar("at most", 10) if kind == "total" else None
+        value = round(float(percent.mean()), 2)
+        yield Figure(f"placement: {name}, {kind}", value, "% off", detail, {"errors": values.tolist()}, bar)
+
+
+def _quantiles(values: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
+    """
+    >>> _quantiles([1.0, 2.0, 3.0])
+    '5, 50, 95%: 1.1, 2, 2.9'
+    """
+    return "5, 50, 95%: " + ", ".join(f"{value:.3g}" for value in np.quantile(values, [0.05, 0.5, 0.95]))
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return f"{seeds[0]} to {seeds[-1]}"
+
+
+SECTIONS: dict[str, Callable[[Say], Iterator[Figure]]] = {
+    "optimal": optimal_figures,
+    "plain-dp": plain_dp_figures,
+    "greedy+": greedy_plus_figures,
+    "proximity": proximity_figures,
+    "ratios": ratio_figures,
+    "prediction": prediction_figures,
+}
+
+
+def placement_figures(say: Say, only: Sequence[str] = ()) -> Iterator[Figure]:
+    """Every figure of the planner, or those of some sections."""
+    for name, section in SECTIONS.items():
+        if not only or name in only:
+            yield from section(say)
+
+
+def main() -> int:
+    from situ.bench.__main__ import table
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--only", nargs="+", choices=[*SECTIONS], default=[])
+    only = parser.parse_args().only
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("")
+        found = list(
+            placement_figures(
+                lambda what, done, of: progress.update(task, description=what, completed=done, total=of), only
+            )
+        )
+    Console().print(table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""`situ compare`: the plans of several mechanisms side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from situ.cli.plan import Asked, Planned, plan_by, question_of
+from situ.core.errors import SituError
+from situ.placement.auto import GREEDY_PLUS_SITES, HEURISTIC_SITES, OPTIMAL_SITES
+from situ.placement.mechanisms import MECHANISMS, mechanism
+from situ.placement.problem import Problem
+from situ.placement.steps import possible_steps
+
+#: Of more plans, `exhaustive` is left out unless it is asked for: they take more than some seconds.
+FEW_PLANS = 50_000
+
+#: On networks of more sites, so are these.
+MOST_SITES = {
+    "optimal": OPTIMAL_SITES,
+    "heuristic": HEURISTIC_SITES,
+    "heuristic+": HEURISTIC_SITES,
+    "greedy+": GREEDY_PLUS_SITES,
+}
+
+#: Sites that a row names.
+MOST_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What each mechanism answered, in the order in which they were asked: a plan, or why there is none."""
+
+    plans: Mapping[str, Planned | None]
+    errors: Mapping[str, SituError]
+    warnings: tuple[str, ...]
+
+    def to_json(self, error_to_json: Callable[[SituError], Any]) -> list[dict[str, Any]]:
+        return [
+            {"mechanism": name, "error": error_to_json(self.errors[name])} if planned is None else planned.to_json()
+            for name, planned in self.plans.items()
+        ]
+
+
+def compare_file(asked: Asked, names: Sequence[str]) -> Comparison:
+    """The plans of the named mechanisms; without names, of all that answer within seconds."""
+    for name in names:
+        mechanism(name)  # a wrong name is said before anything is read
+    question = question_of(asked)
+    plans: dict[str, Planned | None] = {}
+    errors: dict[str, SituError] = {}
+    for name in dict.fromkeys(names or quick(question.problem)):
+        try:
+            plans[name] = plan_by(name, question.problem)
+        except SituError as error:
+            plans[name], errors[name] = None, error
+    return Comparison(plans, errors, question.warnings)
+
+
+def quick(problem: Problem) -> list[str]:
+    """All mechanisms but those that would take long; `auto` is one of them, too."""
+    sites = len(problem.network.sites)
+    plans = math.prod(sites * len(possible_steps(operator)) for operator in problem.operators)
+    slow = {name for name, most in MOST_SITES.items() if sites > most}
+    slow |= {"exhaustive"} if plans > FEW_PLANS else set()
+    return [name for name in MECHANISMS if name != "auto" and name not in slow]
+
+
+def show_comparison(compared: Comparison) -> None:
+    console = Console()
+    table = Table(box=box.SIMPLE)
+    table.add_column("mechanism", no_wrap=True)
+    for name in ("cost/s", "of naive", "latency, ms", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("operators at")
+    for name, planned in compared.plans.items():
+        table.add_row(Text(name), *(_no_figures(compared.errors[name]) if planned is None else _figures(planned)))
+    console.print(table)
+    for warning in compared.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
+
+
+def _figures(planned: Planned) -> list[Text]:
+    plan, factor = planned.plan, planned.transmission_factor
+    texts = (
+        f"{plan.cost:,.4g}",
+        "-" if factor is None else f"{factor:.1%}",
+        f"{plan.latency_ms:,.4g}",
+        f"{planned.seconds:.2f}",
+        sites(planned) + " (links overloaded)" * bool(planned.overloaded),
+    )
+    return [Text(text) for text in texts]
+
+
+def sites(planned: Planned) -> str:
+    """Where operators run, in their order."""
+    names = [*dict.fromkeys(planned.problem.network.names[placed.site] for placed in planned.plan.placed)]
+    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+
+
+def _no_figures(error: SituError) -> list[Text]:
+    return [*[Text("-")] * 4, Text(error.cause, style="red")]

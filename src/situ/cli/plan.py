@@ -1,0 +1,181 @@
+"""`situ plan`: where the operators of a query run in a network, what is pushed to them and what they pull."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from situ.cli.query_file import import_functions, read_query
+from situ.cli.spark_progress import waiting
+from situ.core.errors import InputError
+from situ.graph.operators import OperatorGraph
+from situ.lang.resolve import resolve, warnings
+from situ.network.load import load_network
+from situ.network.statistics import read_statistics
+from situ.placement.cost_models import COST_MODELS, CostName
+from situ.placement.evaluate import evaluate
+from situ.placement.finish import naive_placement
+from situ.placement.from_graph import problem_of
+from situ.placement.link_load import LinkLoad, overloaded_links
+from situ.placement.mechanisms import mechanism
+from situ.placement.picture import plan_to_svg
+from situ.placement.plan import Plan, plan_to_json
+from situ.placement.problem import Limits, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a command line says about a planning problem. `latency_of`: `["Output=MS"]`."""
+
+    file: Path
+    network: Path
+    rates: Path
+    root: str | None = None
+    cost: CostName = "coverage"
+    price: bool = False
+    latency_ms: float | None = None
+    latency_of: tuple[str, ...] = ()
+    functions: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A problem, and what a person should know about its query."""
+
+    problem: Problem
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan beside the naive one, and how long it took to find."""
+
+    problem: Problem
+    plan: Plan
+    naive_cost: float
+    seconds: float
+    overloaded: tuple[LinkLoad, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def transmission_factor(self) -> float | None:
+        """Cost over that of the naive plan (PaNORAMA, section 7); None where the naive plan costs nothing."""
+        return self.plan.cost / self.naive_cost if self.naive_cost else None
+
+    def to_json(self) -> dict[str, Any]:
+        plan = plan_to_json(self.problem, self.plan)
+        return {
+            "mechanism": plan["mechanism"],
+            "cost": plan["cost"],
+            "naive_cost": self.naive_cost,
+            "transmission_factor": self.transmission_factor,
+            "latency_ms": plan["latency_ms"],
+            "seconds": self.seconds,
+            "root": self.problem.network.names[self.problem.root],
+            "operators": plan["operators"],
+            "pareto": plan["pareto"],
+            "lower_bound": plan["lower_bound"],
+            "overloaded_links": [overloaded_to_json(load) for load in self.overloaded],
+            "warnings": list(self.warnings),
+        }
+
+
+def overloaded_to_json(load: LinkLoad) -> dict[str, Any]:
+    link = load.link
+    return {"a": link.a, "b": link.b, "messages_per_s": load.messages_per_s, "capacity_per_s": link.capacity_per_s}
+
+
+def plan_file(asked: Asked, name: str, svg: Path | None) -> Planned:
+    """The plan of one mechanism; its picture goes to `svg`."""
+    mechanism(name)  # a wrong name is said before anything is read
+    question = question_of(asked)
+    planned = replace(plan_by(name, question.problem), warnings=question.warnings)
+    if svg is not None:
+        try:
+            svg.write_text(plan_to_svg(planned.problem, planned.plan), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write the picture: {error.strerror}", place=str(svg)) from error
+    return planned
+
+
+def question_of(asked: Asked) -> Question:
+    """The problem that the files and options pose."""
+    import_functions(asked.functions)
+    graph = resolve(read_query(asked.file))
+    limits = Limits(_limit_ms("--latency", asked.latency_ms), _limits_of_outputs(graph, asked.latency_of))
+    problem = problem_of(
+        graph,
+        load_network(asked.network),
+        read_statistics(asked.rates),
+        COST_MODELS[asked.cost],
+        root=asked.root,
+        weight="price" if asked.price else "hops",
+        limits=limits,
+    )
+    return Question(problem, warnings(without_latency_demands(graph)))
+
+
+def plan_by(name: str, problem: Problem) -> Planned:
+    """What a mechanism answers. Before its time is taken, what all of them use is known: ways and gathered events."""
+    chosen = mechanism(name)
+    with waiting(f"{name} plans"):
+        naive_cost = evaluate(problem, naive_placement(problem)).cost
+        begin = time.perf_counter()
+        plan = chosen(problem)
+        seconds = time.perf_counter() - begin
+    return Planned(problem, plan, naive_cost, seconds, overloaded_links(problem, plan.placed))
+
+
+# ---- latency limits
+
+
+def _limits_of_outputs(graph: OperatorGraph, given: Sequence[str]) -> dict[str, float]:
+    """What subscriptions demand, and what the command line asks for: the stricter of both."""
+    limits = demanded_ms(graph)
+    for text in given:
+        name, equals, number = text.partition("=")
+        try:
+            limit = _limit_ms("--latency-of", float(number))
+        except ValueError:
+            limit = None
+        if not equals or not name or limit is None:
+            raise InputError(
+                f"--latency-of '{text}' is no limit", remedy="Write it as OUTPUT=MS: --latency-of Alarm=50"
+            )
+        limits[name] = min(limit, limits.get(name, math.inf))
+    return limits
+
+
+def demanded_ms(graph: OperatorGraph) -> dict[str, float]:
+    """`demand latency < 100 ms` of subscriptions. It is less than that by a nanosecond at least.
+
+    >>> from situ.lang.parse import parse
+    >>> text = "stream A(t timestamp) time t subscribe Alarm detect A as a assign t = a.t demand latency < 100 ms"
+    >>> demanded_ms(resolve(parse(text)))
+    {'Alarm': 99.999999}
+    """
+    return {
+        operator.name: min(limits) / 1e6
+        for operator in graph.subscriptions
+        if operator.subscription
+        and (limits := [d.limit * 1000 - 1 for d in operator.subscription.demands if d.metric == "latency"])
+    }
+
+
+def _limit_ms(option: str, limit: float | None) -> float | None:
+    if limit is not None and not 0 <= limit < 1e12:
+        raise InputError(f"{option} is {limit}", remedy="Give milliseconds, 0 or more.")
+    return limit
+
+
+def without_latency_demands(graph: OperatorGraph) -> OperatorGraph:
+    """Elsewhere they have no effect, of which a query's warnings tell; here they have one."""
+    kept = tuple(
+        replace(subscription, demands=tuple(d for d in subscription.demands if d.metric != "latency"))
+        for subscription in graph.query.subscriptions
+    )
+    return replace(graph, query=replace(graph.query, subscriptions=kept))

@@ -1,0 +1,66 @@
+"""Rows of an experiment -> the curves of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from situ.kernel.arrays import F64
+from situ.lab.measure import HERE, Row
+
+Where = Literal["antennas", "real"]
+Metric = Literal["factor", "discovered", "seconds", "proximity"]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One mechanism over what is varied: the mean of all cases, and of the values of each how they are distributed."""
+
+    mechanism: str
+    x: tuple[float, ...]
+    values: tuple[tuple[float, ...], ...]
+
+    @property
+    def mean(self) -> F64:
+        return np.array([np.mean(values) for values in self.values])
+
+    def at(self, x: float) -> float:
+        return float(self.mean[self.x.index(x)])
+
+
+def curves(rows: Sequence[Row], metric: Metric, where: Where) -> dict[str, Curve]:
+    """By mechanism, in the order in which they were tried."""
+    here = [row for row in rows if (row.network == HERE) == (where == "antennas")]
+    value = _values(here, metric)
+    found: dict[str, dict[float, list[float]]] = {}
+    for row in here:
+        if metric != "proximity" or row.mechanism != "optimal":
+            found.setdefault(row.mechanism, {}).setdefault(row.x, []).append(value(row))
+    return {
+        name: Curve(name, tuple(sorted(by_x)), tuple(tuple(by_x[x]) for x in sorted(by_x)))
+        for name, by_x in found.items()
+    }
+
+
+def _values(rows: Sequence[Row], metric: Metric) -> Callable[[Row], float]:
+    if metric == "proximity":
+        best = {(row.network, row.x, row.seed): row.cost for row in rows if row.mechanism == "optimal"}
+        return lambda row: best[row.network, row.x, row.seed] / row.cost
+    if metric == "discovered":
+        return lambda row: float(row.discovered)
+    if metric == "seconds":
+        return lambda row: row.seconds
+    return lambda row: row.factor
+
+
+def ratio(found: dict[str, Curve], mechanism: str, to: str = "heuristic+") -> F64:
+    """How many times another mechanism's mean one's mean is, at each x.
+
+    >>> slow, fast = (Curve(name, (1.0, 2.0), ((factor,), (2 * factor,))) for name, factor in (("cpp", 6), ("us", 2)))
+    >>> ratio({"cpp": slow, "us": fast}, "cpp", "us").tolist()
+    [3.0, 3.0]
+    """
+    return found[mechanism].mean / found[to].mean

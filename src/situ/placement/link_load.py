@@ -1,0 +1,111 @@
+"""Plan -> flows between sites -> messages on every link. A link has one capacity for both of its directions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from situ.network.network import Link, Network
+from situ.placement.coverage import Coverage
+from situ.placement.evaluate import traffic_of
+from situ.placement.plan import Placed
+from situ.placement.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Events of one type on their way from one site to another. Requests go the other way.
+
+    `pulled`: no reader there takes them in its first step.
+    """
+
+    event: str
+    start: int
+    to: int
+    messages_per_s: float
+    requests_per_s: float
+    pulled: bool
+
+    @property
+    def load_per_s(self) -> float:
+        """Events and requests."""
+        return self.messages_per_s + self.requests_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLoad:
+    """A link, and all messages on it per second."""
+
+    link: Link
+    messages_per_s: float
+
+
+def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[Flow, ...]:
+    """What a plan sends from each source to each reader, results to the root included.
+
+    Messages are those of the model `coverage` where the plan was made with `paper`, whose costs are none.
+    """
+    problem = replace(problem, model=Coverage()) if problem.model.name == "paper" else problem
+    pushed = _pushed(problem, placed)
+    flows: list[Flow] = []
+    for sent in traffic_of(problem, placed):
+        if sent.event in problem.number:
+            starts = [(placed[problem.number[sent.event]].site, problem.rates[sent.event])]
+        else:
+            sources = problem.sources[sent.event]
+            starts = list(zip(sources.sites.tolist(), sources.rates_per_s.tolist(), strict=True))
+        pulled = (sent.to, sent.event) not in pushed
+        flows += [
+            Flow(sent.event, start, sent.to, sent.fraction * rate, sent.requests_per_s, pulled)
+            for start, rate in starts
+        ]
+    return tuple(flows)
+
+
+def _pushed(problem: Problem, placed: Sequence[Placed]) -> set[tuple[int, str]]:
+    """Sites, and events that some operator there takes first; and what the root gets."""
+    pushed = {(problem.root, problem.operators[number].name) for number in problem.outputs}
+    for operator, where in zip(problem.operators, placed, strict=True):
+        pushed |= {(where.site, operator.inputs[number].event) for number in where.steps[0]}
+    return pushed
+
+
+def way_of(network: Network, flow: Flow) -> list[int]:
+    """The sites that a flow passes. All flows to one site share one tree of ways."""
+    return network.ways_from(flow.to).path(flow.start)[::-1]
+
+
+def messages_on_links(network: Network, flows: Iterable[Flow]) -> tuple[LinkLoad, ...]:
+    """What each link carries, in the order of the network's links; links without traffic are left out.
+
+    >>> from situ.network.network import Site
+    >>> sites = Site("edge"), Site("hub"), Site("root")
+    >>> network = Network(sites, (Link("edge", "hub", 1.0), Link("root", "hub", 1.0)))
+    >>> flows = Flow("A", 0, 2, 5.0, 1.0, pulled=True), Flow("B", 1, 2, 2.0, 0.0, pulled=False)
+    >>> [(load.link.a, load.link.b, load.messages_per_s) for load in messages_on_links(network, flows)]
+    [('edge', 'hub', 6.0), ('root', 'hub', 8.0)]
+    """
+    found = _between(network, flows)
+    between = [(link, tuple(sorted((network.number(link.a), network.number(link.b))))) for link in network.links]
+    return tuple(LinkLoad(link, found[ends]) for link, ends in between if ends in found)
+
+
+def _between(network: Network, flows: Iterable[Flow]) -> dict[tuple[int, ...], float]:
+    """Messages and requests per second between neighbouring sites, the lower number first."""
+    found: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    for flow in flows:
+        for a, b in pairwise(way_of(network, flow)):
+            found[min(a, b), max(a, b)] += flow.load_per_s
+    return found
+
+
+def overloaded_links(problem: Problem, placed: Sequence[Placed]) -> tuple[LinkLoad, ...]:
+    """The links that a plan sends more over than they can carry. Mechanisms do not look at it."""
+    loads = messages_on_links(problem.network, flows_of(problem, placed))
+    return tuple(load for load in loads if _is_too_much(load))
+
+
+def _is_too_much(load: LinkLoad) -> bool:
+    return load.link.capacity_per_s is not None and load.messages_per_s > load.link.capacity_per_s

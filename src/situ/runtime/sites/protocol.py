@@ -1,0 +1,374 @@
+"""Push-pull: which events an operator pulls, and when it asks for them. Pure functions over columns.
+
+PaNORAMA, section 6. An operator takes its inputs in ordered steps. The first step is pushed. Where events of the
+earlier steps make a **combination** (one event of each input, as the operator's order and window allow), it opens a
+**pull window** for each input of the next step: the times at which one more event could join the combination.
+
+- AND: [t_max - W, t_min + W], of the combination's times (the paper prints a second minus; its example has the plus).
+- SEQ: after the combination's event before it in the text and before the one after it, and all within W.
+  SEQ(e6, e7, e8) with e7 first: t_e7 <= t_e8 <= t_e7 + W, then t_e8 - W <= t_e6 <= t_e7.
+
+Why it is enough that events in pull windows come, also for plain `then`, which takes the first later event:
+
+1. No match is lost. The events of a match are a combination, and so are those of its earlier steps, so each event of a
+   later step lies in a window that the match's own events open. By induction over the steps, all of them come. And a
+   `then` that no event stood in the way of has none in its way when there are fewer events.
+2. No match is added. Let m be a match of the events that came, and let y be an event that did not come and stands in
+   the way of a `then` of m: it lies between two neighbours of m, m_(j-1) < y < m_j, and slot j would have taken it.
+   Put y in the place of m_j: the events are still in order, and within W. So y lies in the window that the events of m
+   of the steps before that of input j open, and it came. (Windows speak of times only, not of conditions, so this
+   holds for whatever the conditions are.)
+
+`immediately`, `not`, loops, selectors, consumption and skipping look at events that are in no match, or at what other
+matches did: there the argument fails, and everything is pushed.
+
+Times are whole microseconds and windows are inclusive, so a window is a closed interval of integers. Events of equal
+time have an order: that of their types, as the inputs of a pulled operator are of different types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from situ.kernel.arrays import I64
+from situ.kernel.machine import jit
+
+#: A time that does not come, in ns.
+NEVER = np.iinfo(np.int64).max
+
+_CONJUNCTION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A SEQ or AND of inputs of different event types.
+
+    `ranks`: for each input, its type's place in the order of events of equal time (not asked of an AND).
+    """
+
+    ordered: bool
+    window_us: int
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Pull windows, with the time at which the operator's site has all events of a combination that opens them.
+
+    Where several combinations open a window, those are there that make it longer or known earlier.
+    """
+
+    first_us: I64
+    last_us: I64
+    known_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.first_us)
+
+
+def pull_windows(
+    operator: Pulled, earlier: Sequence[int], times_us: Sequence[I64], arrived_ns: Sequence[I64], pulled: int
+) -> Windows:
+    """The windows in which input `pulled` can join combinations of the inputs `earlier`.
+
+    `times_us` and `arrived_ns` are of the events of each earlier input that came. No event comes before its time.
+
+    >>> sequence = Pulled(True, 3_000_000, (0, 1, 2))  # SEQ(e6, e7, e8) within 3 s
+    >>> e7, e8 = np.array([10_000_000]), np.array([11_000_000])
+    >>> pull_windows(sequence, [1], [e7], [e7 * 1000], 2)
+    Windows(first_us=array([10000000]), last_us=array([13000000]), known_ns=array([10000000000]))
+    >>> pull_windows(sequence, [1, 2], [e7, e8], [e7 * 1000, e8 * 1000], 0)
+    Windows(first_us=array([8000000]), last_us=array([10000000]), known_ns=array([11000000000]))
+    """
+    slots = sorted(range(len(earlier)), key=lambda number: earlier[number])
+    time = np.concatenate([times_us[number] for number in slots])
+    arrived = np.concatenate([arrived_ns[number] for number in slots])
+    lengths = [len(times_us[number]) for number in slots]
+    slot = np.repeat(np.arange(len(slots)), lengths)
+    rank = np.repeat(np.array([operator.ranks[earlier[number]] for number in slots], np.int64), lengths)
+    order = np.lexsort((rank, time))
+    before, after, place = 0, 0, _CONJUNCTION
+    if operator.ordered:
+        inputs = sorted(earlier)
+        place = sum(number < pulled for number in inputs)
+        mine = operator.ranks[pulled]
+        after = int(place > 0 and mine < operator.ranks[inputs[place - 1]])
+        before = int(place < len(inputs) and mine > operator.ranks[inputs[place]])
+    events = time[order], slot[order], arrived[order]
+    return _gather(events, len(slots), place, operator.window_us, after, before)
+
+
+def _gather(events: tuple[I64, I64, I64], slots: int, place: int, window_us: int, after: int, before: int) -> Windows:
+    """Calls the kernel with room for its windows, and again with more if that did not suffice."""
+    room = 4 * len(events[0]) + 16
+    scratch = np.empty((4, len(events[0])), np.int64)
+    chain = np.empty(slots, np.int64)
+    while True:
+        found = np.empty((3, room), np.int64)
+        if place == _CONJUNCTION:
+            count = _windows_of_and(*events, slots, window_us, chain, found)
+        elif 0 < place < slots:
+            count = _windows_between(*events, slots, place, window_us, after, before, chain, scratch, found)
+        else:
+            count = _windows_at_end(*events, slots, place, window_us, after, before, chain, found)
+        if count <= room:
+            return Windows(found[0, :count], found[1, :count], found[2, :count])
+        room = count
+
+
+# ---- kernels: every combination is found at its first event; `found` gets windows as long as there is room, and the
+# number of all is the result
+
+
+@jit
+def _put(count: int, first: int, last: int, known: int, found: I64) -> int:
+    if first > last:
+        return count
+    if count < found.shape[1]:
+        found[0, count], found[1, count], found[2, count] = first, last, known
+    return count + 1
+
+
+@jit
+def _windows_of_and(time: I64, slot: I64, arrived: I64, slots: int, window: int, chain: I64, found: I64) -> int:
+    """The first event fixed, the window ends at t_min + W; a smaller t_max makes it longer. A combination with a larger
+    t_max counts where it is there earlier. No event comes before its time, so later ones are soon no help."""
+    count = 0
+    for first in range(len(time)):
+        chain[:] = NEVER
+        chain[slot[first]] = arrived[first]
+        known = NEVER
+        if slots == 1:
+            count = _put(count, time[first] - window, time[first] + window, arrived[first], found)
+        for event in range(first + 1, len(time)):
+            if slots == 1 or time[event] - time[first] > window or time[event] * 1000 >= known:
+                break
+            if slot[event] == slot[first] or arrived[event] >= chain[slot[event]]:
+                continue
+            chain[slot[event]] = arrived[event]
+            complete = chain[0]
+            for each in range(1, slots):
+                complete = max(complete, chain[each])
+            if complete < known:
+                known = complete
+                count = _put(count, time[event] - window, time[first] + window, known, found)
+    return count
+
+
+@jit
+def _windows_at_end(
+    time: I64, slot: I64, arrived: I64, slots: int, place: int, window: int, after: int, before: int,
+    chain: I64, found: I64,
+) -> int:  # fmt: skip
+    """The pulled input comes before all earlier ones (place 0), or after them. chain[s]: from the first event to one of
+    slot s, the time at which the best row of events is there."""
+    count = 0
+    for first in range(len(time)):
+        if slot[first] != 0:
+            continue
+        chain[:] = NEVER
+        known = NEVER
+        for event in range(first, len(time)):
+            if time[event] - time[first] > window or time[event] * 1000 >= known:
+                break
+            value = arrived[event]
+            if slot[event] > 0:
+                value = max(value, chain[slot[event] - 1])
+            elif event > first:
+                continue
+            chain[slot[event]] = min(chain[slot[event]], value)
+            if slot[event] == slots - 1 and value < known:
+                known = value
+                if place == 0:
+                    count = _put(count, time[event] - window, time[first] - before, known, found)
+                else:
+                    count = _put(count, time[event] + after, time[first] + window, known, found)
+    return count
+
+
+@jit
+def _windows_between(
+    time: I64, slot: I64, arrived: I64, slots: int, place: int, window: int, after: int, before: int,
+    chain: I64, scratch: I64, found: I64,
+) -> int:  # fmt: skip
+    """The pulled input comes between the earlier ones: rows of events up to its place, and rows from there on. The
+    first event fixed, only those are kept that leave a longer window or are there earlier."""
+    count = 0
+    for first in range(len(time)):
+        if slot[first] != 0:
+            continue
+        chain[:] = NEVER
+        lefts, end = 0, first
+        while end < len(time) and time[end] - time[first] <= window:
+            at = slot[end]
+            if at < place and (at > 0 or end == first):
+                value = max(arrived[end], chain[at - 1]) if at > 0 else arrived[end]
+                if value < chain[at]:
+                    chain[at] = value
+                    if at == place - 1:
+                        scratch[0, lefts], scratch[1, lefts] = end, value
+                        lefts += 1
+            end += 1
+        rights = 0
+        for event in range(end - 1, first, -1):
+            at = slot[event]
+            if at >= place:
+                value = max(arrived[event], chain[at + 1]) if at + 1 < slots else arrived[event]
+                if value < chain[at]:
+                    chain[at] = value
+                    if at == place:
+                        scratch[2, rights], scratch[3, rights] = event, value
+                        rights += 1
+        for left in range(lefts):
+            known = NEVER
+            for right in range(rights):
+                value = max(scratch[1, left], scratch[3, right])
+                if scratch[2, right] < scratch[0, left] or known <= scratch[1, left]:
+                    break
+                if value < known:
+                    known = value
+                    one, other = scratch[0, left], scratch[2, right]
+                    count = _put(count, time[one] + after, time[other] - before, known, found)
+    return count
+
+
+# ---- what falls into windows
+
+
+def joined(windows: Sequence[Windows]) -> Windows:
+    """Windows of several operators."""
+    return Windows(
+        np.concatenate([some.first_us for some in windows]),
+        np.concatenate([some.last_us for some in windows]),
+        np.concatenate([some.known_ns for some in windows]),
+    )
+
+
+def union(windows: Windows) -> tuple[I64, I64]:
+    """First and last times of what the windows cover, apart and in order.
+
+    >>> windows = Windows(np.array([5, 0, 3]), np.array([6, 2, 3]), np.zeros(3, np.int64))
+    >>> union(windows)
+    (array([0, 5]), array([3, 6]))
+    """
+    order = np.argsort(windows.first_us, kind="stable")
+    first, last = windows.first_us[order], np.maximum.accumulate(windows.last_us[order])
+    fresh = np.ones(len(first), np.bool_)
+    fresh[1:] = first[1:] > last[:-1] + 1
+    ends = np.append(np.flatnonzero(fresh)[1:] - 1, len(first) - 1)
+    return first[fresh], last[ends] if len(first) else last
+
+
+def known_ns(windows: Windows, times_us: I64) -> I64:
+    """For events in order of time: when the first window that covers each is known, NEVER where none does.
+
+    >>> windows = Windows(np.array([0, 5]), np.array([6, 9]), np.array([70, 60]))
+    >>> known_ns(windows, np.array([1, 5, 11])).tolist() == [70, 60, NEVER]
+    True
+    """
+    order = np.argsort(windows.known_ns, kind="stable")
+    begin = np.searchsorted(times_us, windows.first_us[order], side="left")
+    end = np.searchsorted(times_us, windows.last_us[order], side="right")
+    known = np.full(len(times_us), NEVER)
+    _paint(begin, end, windows.known_ns[order], np.arange(len(times_us) + 1), known)
+    return known
+
+
+@jit
+def _next_open(at: int, following: I64) -> int:
+    """The next place from `at` on that nobody has taken; ways to it are shortened."""
+    end = at
+    while following[end] != end:
+        end = following[end]
+    while following[at] != end:
+        following[at], at = end, following[at]
+    return end
+
+
+@jit
+def _paint(begin: I64, end: I64, value: I64, following: I64, painted: I64) -> None:
+    """The first to cover a place gives it its value."""
+    for number in range(len(begin)):
+        at = _next_open(begin[number], following)
+        while at < end[number]:
+            painted[at] = value[number]
+            following[at] = at + 1
+            at = _next_open(at, following)
+
+
+# ---- requests
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """How often sources are asked. `starts`: where no request is under way that covers a window. `extensions`: what
+    came to be needed while one was. `episodes`: times without a gap that are asked for at all."""
+
+    starts: int
+    extensions: int
+    episodes: int
+
+    def __add__(self, other: Requests) -> Requests:
+        return Requests(self.starts + other.starts, self.extensions + other.extensions, self.episodes + other.episodes)
+
+
+NO_REQUESTS = Requests(0, 0, 0)
+
+
+def requests(windows: Windows, lead_ns: int) -> Requests:
+    """The requests by which a site asks for these windows: all that its operators need of one input.
+
+    PaNORAMA, section 6: nothing is asked for twice. While a request is under way (its window has not ended), further
+    needs are merged, and one extension goes out before it ends, early enough (`lead_ns`, the longest way to a source)
+    that no event is missed. What an extension brings comes as early as if it had been asked for at once: it has not
+    occurred when the extension is there. A window that reaches back to where nothing was asked for cannot wait.
+
+    >>> windows = Windows(np.array([0, 10, 90]), np.array([20, 30, 95]), np.array([0, 10_000, 95_000]))
+    >>> requests(windows, lead_ns=1_000)
+    Requests(starts=2, extensions=1, episodes=2)
+    """
+    if not len(windows):
+        return NO_REQUESTS
+    order = np.argsort(windows.known_ns, kind="stable")
+    first, last, known = windows.first_us[order], windows.last_us[order], windows.known_ns[order]
+    points = np.unique(np.concatenate([first, last + 1]))
+    begin, end = np.searchsorted(points, first), np.searchsorted(points, last + 1)
+    following = np.arange(len(points) + 1)
+    starts, extensions = _ask(begin, end, points * 1000, known, lead_ns, following)
+    return Requests(starts, extensions, len(union(windows)[0]))
+
+
+@jit
+def _ask(begin: I64, end: I64, points_ns: I64, known: I64, lead: int, following: I64) -> tuple[int, int]:
+    """All windows begin before they are known, so at most one request is under way at any time. Its sources know of it
+    up to `asked`; it will be extended up to `promised`. Places are stretches of time between two points. What becomes
+    known at one time is asked for together."""
+    starts = extensions = together = 0
+    asked = promised = -1
+    while together < len(known):
+        now = known[together]
+        if asked >= 0 and now > points_ns[asked] - lead:
+            asked = promised
+        under_way = asked >= 0 and now < points_ns[asked]
+        last, reaches_back = 0, False
+        while together < len(known) and known[together] == now:
+            last = max(last, end[together])
+            reach = min(end[together], promised) if under_way else end[together]
+            at = _next_open(begin[together], following)
+            reaches_back |= at < reach
+            while at < end[together]:
+                following[at] = at + 1
+                at = _next_open(at, following)
+            together += 1
+        if reaches_back:
+            starts += 1
+            asked = promised = max(last, promised) if under_way else last
+        elif under_way and last > promised:
+            extensions += int(asked == promised)
+            promised = last
+            if now > points_ns[asked] - lead:
+                asked = promised
+    return starts, extensions
