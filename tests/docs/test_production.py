@@ -18,8 +18,13 @@ from situ.runtime.spark.prometheus import metrics_text
 PRODUCTION, SPARK = ROOT / "docs" / "production.md", ROOT / "docs" / "spark.md"
 
 
-def options_of(command: str) -> set[str]:
-    found = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+def options_of(*words: str) -> set[str]:
+    """The options of a command, or of a command's own (`lab panorama`)."""
+    found = typer.main.get_command(app)
+    for word in words:
+        if word not in getattr(found, "commands", {}):
+            break
+        found = found.commands[word]  # type: ignore[attr-defined]
     return {option for parameter in found.params for option in parameter.opts}
 
 
@@ -39,7 +44,7 @@ def test_options_exist() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_have_options_that_exist(page: Path) -> None:
     for command, *words in indented_commands(page):
-        assert {word for word in words if word.startswith("--")} <= options_of(command), (command, words)
+        assert {word for word in words if word.startswith("--")} <= options_of(command, *words), (command, words)
 
 
 def test_there_are_commands() -> None:
