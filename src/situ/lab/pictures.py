@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: One look for each mechanism, in all pictures: colour, marker, line.
+#: One look for each mechanism, in all pictures: colour, marker, its size, line. Where two plans are often the same, one
+#: marker is larger and hollow, so that the other shows within.
 LOOKS = {
-    "sbon": ("#8c564b", "v", ":"),
-    "cpp": ("#7f7f7f", "s", "--"),
-    "grin": ("#bcbd22", "D", "--"),
-    "greedy": ("#2ca02c", "^", "-"),
-    "greedy+": ("#17becf", "P", "-"),
-    "heuristic": ("#ff7f0e", "o", "-"),
-    "heuristic+": ("#1f77b4", "X", "-"),
-    "optimal": ("#d62728", "*", "-."),
+    "sbon": ("#8c564b", "v", 6, ":"),
+    "cpp": ("#7f7f7f", "s", 5, "--"),
+    "grin": ("#bcbd22", "D", 5, "--"),
+    "greedy": ("#2ca02c", "^", 6, "-"),
+    "greedy+": ("#17becf", "o", 10, "-"),
+    "heuristic": ("#ff7f0e", "o", 5, "-"),
+    "heuristic+": ("#1f77b4", "X", 6, "-"),
+    "optimal": ("#d62728", "s", 12, "-."),
 }
+HOLLOW = ("greedy+", "optimal")
 
 
 def check_can_draw() -> None:
@@ -53,18 +55,12 @@ def draw_curves(panels: Sequence[Panel], out: Path, *, y_label: str, log_x: bool
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=True):
         for name, curve in panel.curves.items():
-            colour, marker, line = LOOKS[name]
-            xs = [*panel.names].index if panel.names else float
-            line = "none" if panel.names else line
+            colour, marker, size, line = LOOKS[name]
+            xs = [[*panel.names].index(x) for x in curve.x] if panel.names else curve.x
             axis.plot(
-                [xs(x) for x in curve.x],
-                curve.mean,
-                color=colour,
-                marker=marker,
-                linestyle=line,
-                markersize=6,
-                label=name,
-            )
+                xs, curve.mean, color=colour, marker=marker, markersize=size, label=name,
+                markerfacecolor="none" if name in HOLLOW else colour, linestyle="none" if panel.names else line,
+            )  # fmt: skip
         _dress(axis, panel, log_x, log_y)
     axes[0].set_ylabel(y_label)
     handles, labels = axes[0].get_legend_handles_labels()
