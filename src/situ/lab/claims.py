@@ -51,6 +51,7 @@ def diameter(here: Curves, real: Curves) -> list[Part]:
         _grows("grin", here, "GRIN is worse the farther apart the sources are"),
         _steady("cpp", here, "CPP does not depend on the diameter"),
         _sbon(here),
+        _alike(here),
     ]
 
 
@@ -68,7 +69,10 @@ def window(here: Curves, real: Curves) -> list[Part]:
     grin = ratio(here, "grin")
     return [
         _grows("heuristic+", here, "the larger the window, the less is gained by pulling"),
-        _grows("cpp", here, "the same goes for CPP, which ends near the naive plan"),
+        _grows("cpp", here, "the same goes for CPP"),
+        Part(
+            "CPP ends near the naive plan", f"cpp ends at {here['cpp'].mean[-1]:.2g}", bool(here["cpp"].mean[-1] >= 0.9)
+        ),
         _steady("grin", here, "GRIN, which never pulls, is steady"),
         Part(
             "ours approach GRIN as windows grow",
@@ -241,6 +245,15 @@ def _sbon(here: Curves) -> Part:
     worst = max(here, key=lambda name: float(here[name].mean.mean()))
     seen = f"on average, SBON's factor is {here['sbon'].mean.mean():.2g}, GRIN's {here['grin'].mean.mean():.2g}"
     return Part("SBON is the worst of all", f"{seen}; the worst is {worst}", worst == "sbon")
+
+
+def _alike(here: Curves) -> Part:
+    times = np.array([ratio(here, name) for name in OURS])
+    worst = OURS[int(times.max(axis=1).argmax())]
+    seen = (
+        f"{worst} costs up to {times.max():.1f} times as much as heuristic+, greedy+ up to {times[1].max():.2f} times"
+    )
+    return Part("ours perform alike while the limit is 3 times the naive latency", seen, bool(times.max() <= 1.1))
 
 
 def _above(curve: Curve, x: float) -> float:

@@ -56,7 +56,7 @@ def _known(problem: Problem, output: int, searches: Sequence[Mapping[int, Soluti
 def _bounds(search: Search, fronts: Mapping[int, tuple[I64, F64]]) -> dict[int, Bound]:
     """Bounds of all operators whose events go one way only."""
     problem = search.problem
-    way_ns = problem.network.ways_from(problem.root).latency_ns
+    way_ns = problem.way_to_root_ns
     found: dict[int, Bound] = {}
     for number in reversed(range(len(problem.operators))):
         name = problem.operators[number].name

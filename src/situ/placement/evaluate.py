@@ -37,7 +37,7 @@ def evaluate(problem: Problem, placed: Sequence[Placed]) -> Evaluation:
     traffic = tuple(traffic_of(problem, placed))
     cost = sum(cost_of(problem, placed, sent) for sent in traffic)
     operator_ns = latencies(problem, placed)
-    to_root = problem.network.ways_from(problem.root).latency_ns
+    to_root = problem.way_to_root_ns
     output_ns = {number: operator_ns[number] + int(to_root[placed[number].site]) for number in problem.outputs}
     return Evaluation(cost, max(output_ns.values()), operator_ns, output_ns, traffic)
 

@@ -232,6 +232,10 @@ class Problem:
             np.maximum(way_ns, self.network.ways_from(int(site)).latency_ns, out=way_ns)
         return Gathering(cost, way_ns, request_cost)
 
+    @cached_property
+    def way_to_root_ns(self) -> I64:
+        return self.network.ways_from(self.root).latency_ns
+
     def costs_from(self, site: int) -> F64:
         """What a message costs between a site and each other."""
         ways = self.network.ways_from(site)

@@ -118,8 +118,12 @@ class Search:
         parts = [self._offers(read, site, known, chosen) for read in problem.operators[number].reads]
         offset = np.cumsum([0, *(len(part[0]) for part in parts)])
         offers = Offers(offset, *(np.concatenate(column) for column in zip(*parts, strict=True)))
-        front = front_of(offers, steps, problem.latency_limit_ns(number), self.ceiling(number, site))
+        front = front_of(offers, steps, self._limit_ns(number, site), self.ceiling(number, site))
         return replace(front, chosen=self._solutions_chosen(front.chosen - offset[:-1], number, chosen))
+
+    def _limit_ns(self, number: int, site: int) -> int:
+        """What an operator's plan may take here: whatever it is part of still has to reach the root."""
+        return self.problem.latency_limit_ns(number) - int(self.problem.way_to_root_ns[site])
 
     def _solutions_chosen(self, offers: I64, number: int, chosen: Mapping[int, Chosen]) -> I64:
         """Numbers of offers -> numbers of solutions."""
@@ -224,7 +228,7 @@ def whole_plans(problem: Problem, known: Mapping[int, Solutions]) -> Whole:
 
 def whole_front(problem: Problem, output: int, solutions: Solutions) -> tuple[I64, F64, I64]:
     """Of one output's solutions, those that none beats when the root has its events: latency, cost, number."""
-    latency = solutions.latency_ns + problem.network.ways_from(problem.root).latency_ns[solutions.site]
+    latency = solutions.latency_ns + problem.way_to_root_ns[solutions.site]
     rate = problem.rates[problem.operators[output].name]
     cost = solutions.cost + rate * problem.costs_from(problem.root)[solutions.site]
     return front_within(latency, cost, problem.latency_limit_ns(output))
