@@ -18,7 +18,7 @@ import numpy as np
 from situ.kernel.arrays import I64
 from situ.placement.fronts import Front
 from situ.placement.problem import Problem
-from situ.placement.search import Search, Solutions, joined
+from situ.placement.search import Search, Solutions, front_within, joined
 
 
 def solutions_nearby(search: Search, *, per_site: bool) -> dict[int, Solutions]:
@@ -85,9 +85,7 @@ def _added(best: list[tuple[int, float]], front: Front) -> bool:
 
 def front_numbers(solutions: Solutions) -> I64:
     """Of the solutions of all sites together, those that none beats."""
-    order = np.lexsort((solutions.cost, solutions.latency_ns))
-    falls = solutions.cost[order] < np.minimum.accumulate(np.concatenate([[np.inf], solutions.cost[order]]))[:-1]
-    return order[falls]
+    return front_within(solutions.latency_ns, solutions.cost)[2]
 
 
 def centres(problem: Problem, number: int, known: Mapping[int, Solutions]) -> I64:

@@ -7,7 +7,7 @@ import time as wall_clock
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -170,9 +170,10 @@ class Engine:
     def run(self, sources: Mapping[str, Source | pa.Table | str | Path]) -> Iterator[Output]:
         """Read bounded sources whole: tables, or paths of files and directories. They are sorted, never late, and
         their end closes all windows of time."""
+        streams = [stream.name for stream in self.graph.streams]
         for name in sources:
             self._reader_of(name)
-        missing = [stream.name for stream in self.graph.streams if stream.name not in sources]
+        missing = [name for name in streams if name not in sources]
         if missing:
             raise InputError(
                 f"no source for stream {missing[0]}", remedy=f"Sources are needed for: {', '.join(missing)}."
@@ -191,9 +192,7 @@ class Engine:
                 waiting[name].append(output.complex_events.pop(name))
             yield output
         delivered = {name: in_spatiotemporal_order(pa.concat_tables(tables)) for name, tables in waiting.items()}
-        yield replace(
-            output, complex_events=delivered, timed_out={}, rejected={}, events=0, duplicates=0, failed_calls={}
-        )
+        yield Output(delivered, {}, {}, {}, 0, 0, {}, {}, output.low_watermark)
 
     def _run(self, opened: Mapping[str, Source | pa.Table]) -> Iterator[Output]:
         declared = {stream.name for stream in self.graph.streams}
@@ -210,8 +209,6 @@ class Engine:
 
     def _interests(self, opened: Mapping[str, Source | pa.Table]) -> dict[str, InterestSource]:
         """What moving subscriptions read: events around consumers, by interest."""
-        if not self._moving:
-            return {}
         whole = {stream.name: read_whole(opened[stream.name], stream) for stream in self.graph.streams}
         sources = [interest_sources(self.graph, subscription, whole) for subscription in self._moving]
         return {name: source for some in sources for name, source in some.items()}

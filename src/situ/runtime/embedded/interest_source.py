@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -95,36 +95,34 @@ class InterestSource:
 
 @dataclass(frozen=True, slots=True)
 class InterestChunk:
+    """The events of a slice of time. Pairs are found when they are read, and not kept: all chunks are known at once."""
+
     source: InterestSource
     begin: int
     end: int
-    _pairs: list[tuple[I64, I64]] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
-        return len(self.pairs[0])
+        return self.end - self.begin
 
     @property
     def time_range(self) -> tuple[int, int] | None:
         times = self.source.read.times_us[self.begin : self.end]
         return (int(times[0]), int(times[-1])) if len(times) else None
 
-    @property
-    def pairs(self) -> tuple[I64, I64]:
-        """Rows of events and of interests."""
-        if not self._pairs:
-            source, some = self.source, slice(self.begin, self.end)
-            since_us = source.interests.start_us - source.lifetime_us - source.before_us
-            events, interests = pairs(
-                source.read.times_us[some], source.read.x[some], source.read.y[some], since_us,
-                source.interests.end_us, source.interests.x, source.interests.y, *half_sizes(source.around),
-            )  # fmt: skip
-            order = np.argsort(events, kind="stable")  # by time
-            self._pairs.append((events[order] + self.begin, interests[order]))
-        return self._pairs[0]
+    def _pairs(self) -> tuple[I64, I64]:
+        """Rows of events and of interests, by time."""
+        source, some = self.source, slice(self.begin, self.end)
+        since_us = source.interests.start_us - source.lifetime_us - source.before_us
+        events, interests = pairs(
+            source.read.times_us[some], source.read.x[some], source.read.y[some], since_us,
+            source.interests.end_us, source.interests.x, source.interests.y, *half_sizes(source.around),
+        )  # fmt: skip
+        order = np.argsort(events, kind="stable")
+        return events[order] + self.begin, interests[order]
 
     def read(self, columns: Sequence[str]) -> Conformed:
-        events, interests = self.pairs
+        events, interests = self._pairs()
         own = self.source.read.events.select([name for name in columns if name not in KEYS]).take(pa.array(events))
         table = {name: own.column(name).combine_chunks() for name in own.column_names}
         table |= {name: self._key(name, interests) for name in columns if name in KEYS}
