@@ -26,7 +26,7 @@ def deliveries(graph: OperatorGraph, events: dict[str, list[Row]], history_s: di
     (subscription,) = (s for s in graph.query.subscriptions if s.around is not None)
     found: list[Delivered] = []
     for consumer, updates in consumers(subscription, events).items():
-        interests = heeded(subscription, updates)
+        interests = heeded(subscription, updates, events, max(history_s.values()))
         for number, interest in enumerate(interests):
             until = interests[number + 1]["ts"] if number + 1 < len(interests) else FOREVER
             found += of_one_interest(graph, subscription, events, history_s, consumer, number + 1, interest, until)
@@ -42,7 +42,7 @@ def consumers(subscription: Subscription, events: dict[str, list[Row]]) -> dict[
     return by_consumer
 
 
-def heeded(subscription: Subscription, updates: list[Row]) -> list[Row]:
+def heeded(subscription: Subscription, updates: list[Row], events: dict[str, list[Row]], history_s: float) -> list[Row]:
     """The updates that begin an interest. Of several at one time, the one with the largest x, then y."""
     at: dict[int, Row] = {row["ts"]: row for row in sorted(updates, key=lambda row: (row["x"], row["y"]))}
     taken: list[Row] = []
@@ -58,8 +58,26 @@ def heeded(subscription: Subscription, updates: list[Row]) -> list[Row]:
                 continue
             if update is not None and update.when == "moved" and far < (update.amount or 0):
                 continue
+            if update is not None and update.when == "quality" and good(subscription, last, row, events, history_s):
+                continue
         taken.append(row)
     return taken
+
+
+def good(
+    subscription: Subscription, processed: Row, asked: Row, events: dict[str, list[Row]], history_s: float
+) -> bool:
+    """Whether what is processed is still good enough for what is asked, on recent events: those that the query looks
+    back on, and those of the last ten seconds. Only events count that a step takes; here, all that are given do."""
+    recent = max((subscription.lifetime_us or 0) / 1e6 + history_s, 10)
+    some = [row for rows in events.values() for row in rows if asked["ts"] - recent <= row["ts"] <= asked["ts"]]
+    wanted = [row for row in some if located(subscription, asked, row)]
+    read = [row for row in some if located(subscription, processed, row)]
+    both = len([row for row in wanted if located(subscription, processed, row)])
+    quality = subscription.quality
+    assert quality is not None
+    precise = not read or both / len(read) >= (quality.precision or 0)
+    return precise and (not wanted or both / len(wanted) >= (quality.recall or 0))
 
 
 def of_one_interest(

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from situ.core.errors import SituError
 from situ.graph.query import Update
 from situ.kernel.arrays import NO_DEADLINE
+from situ.mobility.geometry import Shape
 from situ.mobility.interests import Interests, Updates, interests_of
-from situ.mobility.pairs import pairs
+from situ.mobility.pairs import PlacedEvents, Regions
 
 
 @pytest.mark.parametrize("is_round", [False, True])
@@ -24,7 +24,8 @@ def test_pairs_are_those_within_time_and_region(seed: int, is_round: bool) -> No
     since, centre_x, centre_y = rng.integers(0, 30, interests), *rng.integers(0, 12, (2, interests)).astype(float)
     until = since + rng.integers(0, 10, interests)
     half_x, half_y = (3.0, 3.0) if is_round else (4.0, 2.0)
-    found = pairs(times, x, y, since, until, centre_x, centre_y, half_x, half_y, is_round)
+    placed = PlacedEvents.of(times, x, y, Shape(half_x, half_y, is_round))
+    found = placed.pairs(Regions(since, until, centre_x, centre_y))
     expected = [
         (event, interest)
         for interest in range(interests)
@@ -71,8 +72,3 @@ def test_updates_without_a_place_begin_nothing() -> None:
 def test_consumers_come_in_order() -> None:
     updates = Updates(pa.array(["b", None, "a"]), np.zeros(3, np.int64), np.zeros(3), np.zeros(3))
     assert interests_of(updates).consumer.to_pylist() == ["a", "b"]
-
-
-def test_update_when_quality_is_refused() -> None:
-    with pytest.raises(SituError, match="`update when quality` does not run yet"):
-        begun(Update("quality"), (0, 0.0))

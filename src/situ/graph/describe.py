@@ -138,7 +138,7 @@ def stream_clauses(stream: Stream) -> str:
     if stream.order:
         clauses.append(f"order {stream.order}")
     if stream.location:
-        clauses.append(f"at ({', '.join(stream.location)})")
+        clauses.append(f"at ({', '.join(stream.location)})" + " in degrees" * stream.degrees)
     if stream.key:
         clauses.append(f"key {stream.key}")
     if stream.unique:

@@ -45,7 +45,8 @@ class Stream:
     """`stream Vehicle(vehicle string, ..., ts timestamp) time ts [in ms] [order n] [at (x, y)] [key vehicle] ...`.
 
     `time_unit` says what a numeric time attribute counts since the epoch (None for a timestamp attribute). Rows of one
-    time that agree in the attribute `unique` are one event, delivered more than once.
+    time that agree in the attribute `unique` are one event, delivered more than once. A location is in metres or, with
+    `degrees`, longitude and latitude.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Stream:
     watermark_us: int = 0
     idle_after_us: int | None = None
     unique: str | None = None
+    degrees: bool = False
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

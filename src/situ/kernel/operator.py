@@ -91,7 +91,7 @@ def contexts_of(
     """The context of every operator, in the graph's order. They count failed calls together."""
     calls: Calls = {"functions": functions, "errors": Counter()}
     order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
-    ties = {s.name: _tie_attributes(s) for s in graph.streams}
+    ties = {s.name: tie_attributes(s) for s in graph.streams}
     ties |= {o.name: o.schema.names for o in graph.operators}
     located = {s.name: s.location is not None for s in graph.streams}
     contexts = {}
@@ -108,7 +108,7 @@ def contexts_of(
     return contexts
 
 
-def _tie_attributes(stream: Stream) -> tuple[str, ...]:
+def tie_attributes(stream: Stream) -> tuple[str, ...]:
     """The attributes that order events of equal time: without the time itself, unless it is finer than times are."""
     (type_,) = (a.type for a in stream.attributes if a.name == stream.time)
     is_same = type_ is TIMESTAMP or (type_ is INT and stream.time_unit != "ns")

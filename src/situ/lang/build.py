@@ -165,8 +165,9 @@ def stream(
     unique: str | None = None,
     watermark: Span = "0 s",
     idle_after: Span | None = None,
+    degrees: bool = False,
 ) -> EventType:
-    """`stream Vehicle(...) time ts at (x, y) key vehicle`.
+    """`stream Vehicle(...) time ts at (x, y) key vehicle`. With `degrees`, `at` is longitude and latitude.
 
     An attribute is its type, or its type and where it comes from: `{"x": ("double", "position.x")}` reads the field x
     of the column position. A name that has a dot itself stands in a sequence: `("double", ["a.b", "x"])`.
@@ -176,7 +177,8 @@ def stream(
     """
     declarations = tuple(_declaration(attribute, declared) for attribute, declared in attributes.items())
     idle_after_us = None if idle_after is None else to_micros(idle_after)
-    statement = Stream(name, declarations, time, unit, order, at, key, to_micros(watermark), idle_after_us, unique)
+    places = (order, at, key, to_micros(watermark), idle_after_us, unique, degrees)
+    statement = Stream(name, declarations, time, unit, *places)
     return EventType(Step(EventTest(name), name), tuple(attributes), statement)
 
 

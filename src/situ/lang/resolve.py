@@ -51,6 +51,7 @@ def resolve(query: Query, functions: Functions = default_functions) -> OperatorG
     for subscription in query.subscriptions:
         if subscription.around is not None:
             _check_located(subscription, graph)
+            _check_update(subscription)
     return graph
 
 
@@ -159,6 +160,13 @@ def _check_stream(stream: Stream) -> None:
                 place=stream.place,
                 remedy="Declare both coordinates as numbers, such as double.",
             )
+    if stream.degrees and stream.location and stream.location[0].lower().startswith("lat"):
+        x, y = stream.location
+        raise QueryError(
+            f"stream {stream.name}: a location in degrees is (longitude, latitude), and {x!r} comes first",
+            place=stream.place,
+            remedy=f"Write `at ({y}, {x}) in degrees`.",
+        )
     _check_time(stream, types[stream.time])
 
 
@@ -199,6 +207,19 @@ def _check_interest(subscription: Subscription, streams: tuple[Stream, ...]) -> 
         )
 
 
+def _check_update(subscription: Subscription) -> None:
+    """`update when quality` says how good is good enough."""
+    quality = subscription.quality
+    if subscription.update is None or subscription.update.when != "quality":
+        return
+    if quality is None or (quality.precision is None and quality.recall is None):
+        raise QueryError(
+            f"{subscription.name} updates when quality is too low, and says nothing of quality",
+            place=subscription.place,
+            remedy="Write `quality precision 0.9 recall 0.9`, or one of them.",
+        )
+
+
 def _check_located(subscription: Subscription, graph: OperatorGraph) -> None:
     """What moves reads events by their place, so every stream that it reads has one."""
     focal = subscription.around.focal if subscription.around else None
@@ -209,6 +230,16 @@ def _check_located(subscription: Subscription, graph: OperatorGraph) -> None:
             remedy=f"Write `subscribe {subscription.name} for {focal}(id)`, with the attribute that names a consumer.",
         )
     needed = graph.needed(subscription.name)
+    degrees = {stream.name: stream.degrees for stream in graph.streams if stream.name in needed or stream.name == focal}
+    for name in degrees:
+        if degrees[name] != degrees[focal]:
+            units = {True: "degrees", False: "metres"}
+            raise QueryError(
+                f"{subscription.name}: places of {focal} are in {units[degrees[focal]]}, and those of {name} in "
+                f"{units[degrees[name]]}",
+                place=subscription.place,
+                remedy="Give both the same unit: `at (longitude, latitude) in degrees`, or `at (x, y)` in metres.",
+            )
     for stream in graph.streams:
         if stream.name in needed and stream.location is None:
             raise QueryError(

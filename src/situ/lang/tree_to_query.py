@@ -101,8 +101,11 @@ class TreeToQuery(TreeToPattern):
         attributes = tuple(part for part in rest if isinstance(part, AttributeDeclaration))
         time, unit, *clauses = rest[len(attributes) :]
         time_unit = cast(Literal["s", "ms", "us", "ns"], unit.lower()) if unit else None
-        place = self._place(meta)
-        return Stream(str(name), attributes, str(time), time_unit, **fields_of(clauses), place=place)
+        fields = fields_of(clauses)
+        if "location" in fields:
+            *location, degrees = fields["location"]
+            fields |= {"location": tuple(location), "degrees": degrees}
+        return Stream(str(name), attributes, str(time), time_unit, **fields, place=self._place(meta))
 
     def declaration(self, meta: Meta, name: Token, type_: Type, source: tuple[str, ...] | None) -> AttributeDeclaration:
         return AttributeDeclaration(str(name), type_, source or ())
@@ -113,8 +116,8 @@ class TreeToQuery(TreeToPattern):
     def order(self, meta: Meta, name: Token) -> Clause:
         return self._clause(meta, "order", str(name))
 
-    def at(self, meta: Meta, x: Token, y: Token) -> Clause:
-        return self._clause(meta, "location", (str(x), str(y)), "at")
+    def at(self, meta: Meta, x: Token, y: Token, degrees: Token | None) -> Clause:
+        return self._clause(meta, "location", (str(x), str(y), degrees is not None), "at")
 
     def key(self, meta: Meta, name: Token) -> Clause:
         return self._clause(meta, "key", str(name))

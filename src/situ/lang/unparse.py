@@ -70,7 +70,7 @@ def _stream_clauses(stream: Stream) -> Iterator[str]:
     if stream.order is not None:
         yield f"order {unparse_name(stream.order)}"
     if stream.location is not None:
-        yield f"at ({_names(stream.location)})"
+        yield f"at ({_names(stream.location)})" + " in degrees" * stream.degrees
     if stream.key is not None:
         yield f"key {unparse_name(stream.key)}"
     if stream.unique is not None:

@@ -7,16 +7,17 @@ then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.core.errors import SituError
 from situ.graph.query import Around, Update
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.machine import jit
+from situ.mobility.geometry import Shape, distance_m
 
 #: An update is heeded if the consumer is elsewhere than at the last one that was.
 BASIC = Update("basic")
@@ -37,6 +38,18 @@ class Interests:
     def __len__(self) -> int:
         return len(self.number)
 
+    def take(self, rows: np.ndarray) -> Interests:
+        """Some of them: rows by number, or marked."""
+        chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        consumer = self.consumer.take(pa.array(chosen))
+        number, start_us, end_us = (values[chosen] for values in (self.number, self.start_us, self.end_us))
+        return Interests(consumer, number, start_us, end_us, self.x[chosen], self.y[chosen])
+
+    @staticmethod
+    def concat(parts: Sequence[Interests]) -> Interests:
+        columns = ([getattr(part, name) for part in parts] for name in ("number", "start_us", "end_us", "x", "y"))
+        return Interests(pa.concat_arrays([part.consumer for part in parts]), *map(np.concatenate, columns))
+
 
 @dataclass(frozen=True, slots=True)
 class Updates:
@@ -48,7 +61,7 @@ class Updates:
     y: F64
 
 
-def interests_of(updates: Updates, update: Update = BASIC) -> Interests:
+def interests_of(updates: Updates, update: Update = BASIC, degrees: bool = False) -> Interests:
     """The interests of all consumers.
 
     Updates may come in any order. Of several of one consumer at one time, the one with the largest x counts, and of
@@ -60,35 +73,50 @@ def interests_of(updates: Updates, update: Update = BASIC) -> Interests:
     >>> interests.consumer.to_pylist(), interests.number.tolist(), interests.start_us.tolist()
     (['a', 'a', 'b'], [1, 2, 1], [0, 9, 5])
     """
-    if update.when == "quality":
-        raise SituError("`update when quality` does not run yet", remedy="Write update basic, every T or moved D.")
+    return interests_at(updates, heeded_rows(updates, update, degrees))
+
+
+def heeded_rows(updates: Updates, update: Update, degrees: bool = False) -> I64:
+    """The updates that begin an interest, by consumer and time."""
+    rows, codes = in_order(updates)
+    heeded = np.zeros(len(rows), np.bool_)
+    wait_us = int(update.amount or 0) if update.when == "every" else 0
+    apart = float(update.amount or 0) if update.when == "moved" else 0.0
+    x, y = updates.x[rows], updates.y[rows]
+    _heed(codes[rows], updates.times_us[rows], x, y, wait_us, apart, degrees, heeded)
+    return rows[heeded]
+
+
+def in_order(updates: Updates) -> tuple[I64, I64]:
+    """The updates that have a place, by consumer, time and place; and by row, numbers that stand for consumers."""
     placed = np.isfinite(updates.x) & np.isfinite(updates.y) & updates.consumer.is_valid().to_numpy(False)
     codes = pc.rank(updates.consumer, tiebreaker="dense").to_numpy(False).astype(np.int64)
     order = np.lexsort((updates.y, updates.x, updates.times_us, codes))
-    order = order[placed[order]]
-    heeded = np.zeros(len(order), np.bool_)
-    wait_us = int(update.amount or 0) if update.when == "every" else 0
-    apart = float(update.amount or 0) if update.when == "moved" else 0.0
-    _heed(codes[order], updates.times_us[order], updates.x[order], updates.y[order], wait_us, apart, heeded)
-    rows = order[heeded]
-    starts, consumers = updates.times_us[rows], codes[rows]
-    same = np.concatenate([consumers[1:] == consumers[:-1], [False]]) if len(rows) else np.zeros(0, np.bool_)
+    return order[placed[order]], codes
+
+
+def interests_at(updates: Updates, rows: I64) -> Interests:
+    """Interests that begin at some updates, which are by consumer and time: each lasts until the next one."""
+    consumers = updates.consumer.take(pa.array(rows))
+    codes = pc.rank(consumers, tiebreaker="dense").to_numpy(False).astype(np.int64)
+    starts = updates.times_us[rows]
+    same = np.concatenate([codes[1:] == codes[:-1], [False]]) if len(rows) else np.zeros(0, np.bool_)
     ends = np.where(same, np.roll(starts, -1), NO_DEADLINE)
-    first = np.concatenate([[True], ~same[:-1]]) if len(rows) else same
-    begins = np.flatnonzero(first)
+    begins = np.flatnonzero(np.concatenate([[True], ~same[:-1]]) if len(rows) else same)
     number = np.arange(len(rows)) - np.repeat(begins, np.diff(np.append(begins, len(rows)))) + 1
-    return Interests(updates.consumer.take(pa.array(rows)), number, starts, ends, updates.x[rows], updates.y[rows])
+    return Interests(consumers, number, starts, ends, updates.x[rows], updates.y[rows])
 
 
 @jit
-def _heed(consumer: I64, time: I64, x: F64, y: F64, wait_us: int, apart: float, heeded: np.ndarray) -> None:
+def _heed(consumer: I64, time: I64, x: F64, y: F64, wait_us: int, apart: float, degrees: bool,
+          heeded: np.ndarray) -> None:  # fmt: skip
     """Which updates begin an interest; they are sorted by consumer and time."""
     last = -1
     for k in range(len(consumer)):
         if k + 1 < len(consumer) and consumer[k + 1] == consumer[k] and time[k + 1] == time[k]:
             continue
         if last >= 0 and consumer[last] == consumer[k]:
-            moved = np.hypot(x[k] - x[last], y[k] - y[last])
+            moved = distance_m(x[k], y[k], x[last], y[last], degrees)
             if moved == 0.0 or moved < apart or time[k] - time[last] < wait_us:
                 continue
         heeded[k] = True
@@ -96,15 +124,6 @@ def _heed(consumer: I64, time: I64, x: F64, y: F64, wait_us: int, apart: float, 
 
 
 def half_sizes(around: Around) -> tuple[float, float, bool]:
-    """How far a region reaches from its middle to each side, and whether it is round.
-
-    >>> half_sizes(Around("Consumer", "rectangle", (200.0, 100.0)))
-    (100.0, 50.0, False)
-    """
-    match around.shape:
-        case "circle":
-            return around.sizes_m[0], around.sizes_m[0], True
-        case "square":
-            return around.sizes_m[0] / 2, around.sizes_m[0] / 2, False
-        case "rectangle":
-            return around.sizes_m[0] / 2, around.sizes_m[1] / 2, False
+    """How far a region reaches from its middle to each side, and whether it is round."""
+    shape = Shape.of(around)
+    return shape.half_x, shape.half_y, shape.is_round

@@ -22,7 +22,6 @@ from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.io.conform import conform
 from situ.kernel.batch import Batch
-from situ.kernel.operator import contexts_of
 from situ.lang.unparse import unparse
 from situ.runtime.spark.output import FIGURES, KINDS, Output
 from situ.runtime.spark.plan import Read, SparkPlan, plan_on_spark
@@ -54,8 +53,9 @@ class StreamingQuery:
 
     def __post_init__(self) -> None:
         self.plan: SparkPlan = plan_on_spark(self.graph)
-        contexts = contexts_of(self.graph, default, provenance=False)
-        self.output = Output.of(contexts, True, streams=tuple(stream.name for stream in self.graph.streams))
+        self.output = Output.of(
+            self.plan.contexts(default), True, streams=tuple(stream.name for stream in self.graph.streams)
+        )
         numbers = range(self.levels or len(self.plan.stages))
         self.stages = [StreamStage(self.plan, n, self.shards, self.output, (), self.changed) for n in numbers]
 

@@ -18,26 +18,25 @@ from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.types import to_arrow
-from situ.graph.operators import OperatorGraph
+from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Query, Stream
 from situ.io.conform import conform
 from situ.io.files import open_source
 from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import Batch, as_timestamps
-from situ.kernel.operator import Context, Selections, contexts_of
+from situ.kernel.operator import Selections, contexts_of
 from situ.kernel.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
-from situ.mobility.keyed import moving_to_plain
-from situ.mobility.subscriptions import moving, refuse_moving
+from situ.mobility.moving_query import moving_queries, without_moving
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.compile import refuse_unbounded_state
-from situ.runtime.embedded.interest_source import InterestSource, in_spatiotemporal_order, interest_sources
-from situ.runtime.embedded.pieces import StreamReader, read_in_order, read_whole
+from situ.runtime.embedded.pieces import StreamReader, read_in_order
 from situ.runtime.flow import Flow, Port
 from situ.runtime.inbox import latest
+from situ.runtime.moving import MovingFlow, under
 
 #: Rows that `feed` takes.
 Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -101,13 +100,17 @@ class Engine:
         self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
         for message in warnings_of(self.graph):
             warnings.warn(message, SituWarning, stacklevel=3)
-        self._moving = moving(self.graph)
-        plain = resolve(moving_to_plain(self.graph), self.functions) if self._moving else self.graph
+        plain = without_moving(self.graph)
+        self._threads = self.threads or os.cpu_count() or 1
+        self._moving = {
+            query.name: MovingFlow(query, self.functions, self.provenance, self._threads)
+            for query in moving_queries(self.graph, self.functions)
+        }
         contexts = contexts_of(plain, self.functions, self.provenance, self.only_selections)
         self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
         readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in plain.streams}
         self._ports = {s.name: Port(s.name, readers[s.name], s) for s in plain.streams}
-        self._flow = Flow(contexts, list(self._ports.values()), self.threads or os.cpu_count() or 1)
+        self._flow = Flow(contexts, list(self._ports.values()), self._threads)
         self._readers = {stream.name: self._reader(stream) for stream in plain.streams}
         self._time = Clock.of(plain.streams)
         self._time.advance(self.clock())
@@ -117,6 +120,10 @@ class Engine:
         read: frozenset[str] = frozenset()
         for node in self._flow.nodes.values():
             read |= node.operator.columns_read().get(stream.name, frozenset())
+        for moving in self._moving.values():
+            read |= moving.columns_read(stream.name)
+            if stream.name == moving.query.focal.name:
+                read |= moving.updates_read()
         return StreamReader(stream, read, self.provenance)
 
     # --- unbounded input
@@ -126,7 +133,6 @@ class Engine:
         one only): a table or record batch, one event as a dict, or several. Complex events come out as soon as the
         watermark makes them certain."""
         refuse_unbounded_state(self.graph)
-        refuse_moving(self.graph)
         reader = self._reader_of(stream)
         name, now = reader.stream.name, self.clock()
         conformed = conform(_as_table(rows, reader.stream), reader.stream, place=f"rows of {name}")
@@ -136,7 +142,7 @@ class Engine:
         late = conformed.times < limit
         batch = reader.batch(conformed)
         batch.require(reader.derived)
-        self._flow.add(self._ports[name], batch.take(~late) if late.any() else batch)
+        self._add(name, batch.take(~late) if late.any() else batch)
         self._time.see(name, int(conformed.times[~late].max(initial=BEGINNING)), now)
         return self._advance(
             self._time.advance(now),
@@ -182,38 +188,25 @@ class Engine:
             name: open_source(source, self._readers[name].stream) if isinstance(source, str | Path) else source
             for name, source in sources.items()
         }
-        if not self._moving:
-            yield from self._run(opened)
-            return
-        names = {subscription.name for subscription in self._moving}
-        waiting: dict[str, list[pa.Table]] = {name: [] for name in names}
-        for output in self._run(opened | self._interests(opened)):
-            for name in names & output.complex_events.keys():
-                waiting[name].append(output.complex_events.pop(name))
-            yield output
-        delivered = {name: in_spatiotemporal_order(pa.concat_tables(tables)) for name, tables in waiting.items()}
-        yield Output(delivered, {}, {}, {}, 0, 0, {}, {}, output.low_watermark)
-
-    def _run(self, opened: Mapping[str, Source | pa.Table]) -> Iterator[Output]:
-        declared = {stream.name for stream in self.graph.streams}
         for piece, following in read_in_order(opened, self._readers):
-            self._flow.add(self._ports[piece.stream], piece.batch)
-            own = len(piece.batch) if piece.stream in declared else 0  # events by interest have been counted
+            self._add(piece.stream, piece.batch)
             rejected = {piece.stream: piece.rejected} if piece.rejected.num_rows else {}
             if following < END:
-                yield self._advance(following, rejected=rejected, events=own)
+                yield self._advance(following, rejected=rejected, events=len(piece.batch))
             else:
-                yield self._finish(rejected=rejected, events=own)
+                yield self._finish(rejected=rejected, events=len(piece.batch))
         if not self._closed:
             yield self._finish()
 
-    def _interests(self, opened: Mapping[str, Source | pa.Table]) -> dict[str, InterestSource]:
-        """What moving subscriptions read: events around consumers, by interest."""
-        whole = {stream.name: read_whole(opened[stream.name], stream) for stream in self.graph.streams}
-        sources = [interest_sources(self.graph, subscription, whole) for subscription in self._moving]
-        return {name: source for some in sources for name, source in some.items()}
-
     # --- a step
+
+    def _add(self, stream: str, batch: Batch) -> None:
+        """Events that have come; they wait until time has passed them."""
+        self._flow.add(self._ports[stream], batch)
+        for moving in self._moving.values():
+            moving.add(stream, batch)
+            if stream == moving.query.focal.name:
+                moving.add_updates(batch)
 
     def _advance(
         self,
@@ -230,18 +223,27 @@ class Engine:
             for name, result in produced.items()
             if self.show_definitions or self._flow.contexts[name].operator.subscription is not None
         }
-        complex_ = {name: _table(self._flow.contexts[name], result.events) for name, result in shown.items()}
+        complex_ = {name: _table(self._flow.contexts[name].operator, r.events) for name, r in shown.items()}
+        for name, moving in self._moving.items():
+            complex_[name] = _table(moving.query.delivered, moving.advance(passed))
         timed_out = {
-            name: _table(self._flow.contexts[name], result.timed_out)
+            name: _table(self._flow.contexts[name].operator, result.timed_out)
             for name, result in produced.items()
             if self._flow.contexts[name].operator.rule.timed_out
         }
         selections = {name: r.selections for name, r in produced.items() if r.selections is not None}
         low = min((result.low_watermark for result in shown.values()), default=passed)
-        failed = dict(self._failed_calls)
-        self._failed_calls.clear()
+        failed = self._failed_calls_since()
         duplicates, self._flow.duplicates = self._flow.duplicates, 0
         return Output(complex_, timed_out, late or {}, rejected or {}, events, duplicates, failed, selections, low)
+
+    def _failed_calls_since(self) -> dict[str, int]:
+        """The calls that failed since somebody asked."""
+        counts = [self._failed_calls, *(moving.failed_calls for moving in self._moving.values())]
+        failed = sum(counts, Counter[str]())
+        for count in counts:
+            count.clear()
+        return dict(failed)
 
     # --- snapshots
 
@@ -249,13 +251,20 @@ class Engine:
         """The whole state, for `restore` in another engine of the same query."""
         rows = pa.array([reader.rows_read for reader in self._readers.values()], pa.int64())
         read = pa.table({"stream": pa.array(list(self._readers), pa.string()), "rows": rows})
-        return pack(self._flow.snapshot() | {"clock": self._time.table(), "read": read})
+        tables = self._flow.snapshot() | {"clock": self._time.table(), "read": read}
+        for name, moving in self._moving.items():
+            tables |= {f"moving/{name}/{part}": table for part, table in moving.snapshot().items()}
+        return pack(tables)
 
     def restore(self, snapshot: bytes, *, changed: Collection[str] = ()) -> None:
         """Go on from a snapshot. Operators whose program is not that of the snapshot start afresh if they are named
         in `changed`, and are refused otherwise. New ones begin with the next event."""
         tables = unpack(snapshot)
         self._flow.restore(tables, changed)
+        for name, moving in self._moving.items():
+            of_moving = under(f"moving/{name}/", tables)
+            if of_moving:
+                moving.restore(of_moving, afresh=name in changed)
         self._time.restore(tables["clock"])
         for stream in self._time.streams.values():
             stream.seen_at = self.clock()  # nobody could come while the engine did not run
@@ -268,8 +277,8 @@ class Engine:
         return self._flow.nodes[name].operator
 
 
-def _table(context: Context, batch: Batch) -> pa.Table:
-    columns = {name: batch.columns[name] for name, _ in context.operator.schema.attributes}
+def _table(operator: Operator, batch: Batch) -> pa.Table:
+    columns = {name: batch.columns[name] for name in operator.schema.names}
     extra = {name: column for name, column in batch.columns.items() if name.startswith("_")}
     return pa.table(columns | {"_time": as_timestamps(batch.times)} | extra)
 

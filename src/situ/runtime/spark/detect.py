@@ -18,7 +18,6 @@ from situ.core.functions import default as default_functions
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Query
 from situ.kernel.batch import EXTENT
-from situ.kernel.operator import contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
@@ -118,7 +117,7 @@ def detect_inputs(
     """The same for rows that have been checked against the declarations of their streams."""
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
-    output = Output.of(contexts_of(graph, functions, provenance=False), show_definitions, used)
+    output = Output.of(plan.contexts(functions), show_definitions, used)
     some = next(iter(inputs.values())).events
     shards = int(some.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     packed = [

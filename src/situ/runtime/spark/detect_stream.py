@@ -14,7 +14,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from situ.core.errors import InputError
 from situ.core.functions import Functions
 from situ.graph.operators import OperatorGraph
-from situ.kernel.operator import contexts_of
 from situ.runtime.compile import refuse_unbounded_state
 from situ.runtime.spark.crossing import crossing_of_stream
 from situ.runtime.spark.errors import SparkError
@@ -56,8 +55,7 @@ def detect_stream(
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
     levels = _levels(plan, levels)
-    contexts = contexts_of(graph, functions, provenance=False)
-    output = Output.of(contexts, show_definitions, used, tuple(stream.name for stream in graph.streams))
+    output = Output.of(plan.contexts(functions), show_definitions, used, tuple(stream.name for stream in graph.streams))
     packed = []
     for read in plan.stream_reads:
         judged = inputs[read.stream.name]

@@ -59,7 +59,15 @@ class OneTask:
         return f"in one task: {self.reason}"
 
 
-Partitioning: TypeAlias = Anywhere | ByKey | BySlice | OneTask
+@dataclass(frozen=True, slots=True)
+class EveryTask:
+    """All events in every task: some consumer of it may be near."""
+
+    def __str__(self) -> str:
+        return "events in every task"
+
+
+Partitioning: TypeAlias = Anywhere | ByKey | BySlice | OneTask | EveryTask
 
 
 def partitioning_of(operator: Operator) -> Partitioning:

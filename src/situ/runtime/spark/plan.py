@@ -6,20 +6,22 @@ shard for all stages. A stage is one shuffle of packets and one crossing in whic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
-from situ.graph.operators import Operator, OperatorGraph
+from situ.graph.operators import OperatorGraph, Schema
 from situ.graph.query import Stream
 from situ.graph.typing import Scope
 from situ.kernel.batch import EXTENT
-from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of
+from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of, tie_attributes
 from situ.lang.unparse import unparse_expression
-from situ.mobility.subscriptions import refuse_moving
+from situ.mobility.moving_query import MovingQuery, moving_queries, without_moving
 from situ.runtime.compile import compile_operator
+from situ.runtime.moving import MovingFlow
 from situ.runtime.spark.catalyst import is_expressible
-from situ.runtime.spark.partitioning import Anywhere, ByKey, partitioning_of
+from situ.runtime.spark.partitioning import Anywhere, ByKey, EveryTask, Partitioning, partitioning_of
 from situ.runtime.spark.routes import Route, routes_of
 
 
@@ -90,24 +92,46 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One shuffle, and the routes behind it."""
+    """One shuffle, and the routes behind it. A moving subscription has two more: its events, and location updates."""
 
     number: int
     routes: tuple[Route, ...]
+    moving: tuple[MovingQuery, ...] = ()
+
+    def events_of(self, moving: int) -> int:
+        """The route of a moving subscription's events."""
+        return len(self.routes) + 2 * moving
+
+    def updates_of(self, moving: int) -> int:
+        """The route of a moving subscription's location updates."""
+        return self.events_of(moving) + 1
+
+    def partitioning(self, route: int) -> Partitioning:
+        """How rows for a route are divided among tasks."""
+        if route < len(self.routes):
+            return self.routes[route].partitioning
+        moving, is_update = divmod(route - len(self.routes), 2)
+        return ByKey((self.moving[moving].consumer[1],)) if is_update else EveryTask()
 
     def __str__(self) -> str:
         lines = [f"stage {self.number + 1}"]
         for route in self.routes:
             lines.append(f"  run {route.partitioning}")
             lines.append(f"    {', '.join(o.name for o in route.operators)}, from {', '.join(route.reads)}")
+        for query in self.moving:
+            stream, attribute = query.consumer
+            lines.append(f"  run by consumer: {attribute} of {stream}; {EveryTask()}")
+            names = ", ".join(o.name for o in query.graph.operators)
+            lines.append(f"    {names}, from {', '.join(query.before_us)} around {query.around.focal}")
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class SparkPlan:
-    """How a query runs on Spark."""
+    """How a query runs on Spark. `plain` is what of it does not move."""
 
     graph: OperatorGraph
+    plain: OperatorGraph
     reads: tuple[Read, ...]
     stages: tuple[Stage, ...]
 
@@ -123,6 +147,19 @@ class SparkPlan:
         """What crosses of the streams of a streaming query: of those that nothing reads, the time, which passes with
         their events, too."""
         return tuple(self.read(s.name) or Read(s, (), (), (), frozenset(), ()) for s in self.graph.streams)
+
+    @property
+    def moving(self) -> tuple[MovingQuery, ...]:
+        """The subscriptions that move; they run in the first stage."""
+        return self.stages[0].moving if self.stages else ()
+
+    def contexts(self, functions: Functions) -> dict[str, Context]:
+        """The context of every operator whose complex events can be seen, as they are seen."""
+        contexts = contexts_of(self.plain, functions, provenance=False)
+        for query in self.moving:
+            context = contexts_of(query.graph, functions, provenance=False)[query.name]
+            contexts[query.name] = replace(context, operator=query.delivered)
+        return contexts
 
     def readers(self, event_type: str) -> list[tuple[int, int]]:
         """The stages and routes that read an event type from outside of themselves."""
@@ -154,14 +191,18 @@ def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions
       run by key: sensor
         Rise, from Reading
     """
-    refuse_moving(graph)
-    contexts = contexts_of(graph, functions, provenance=False)
+    plain = without_moving(graph)
+    contexts = contexts_of(plain, functions, provenance=False)
     running = {name: compile_operator(context) for name, context in contexts.items()}
-    routes = routes_of(graph)
-    numbers = sorted({route.stage for route in routes})
-    stages = tuple(Stage(number, tuple(route for route in routes if route.stage == number)) for number in numbers)
+    routes = routes_of(plain)
+    moving = moving_queries(graph, functions)
+    numbers = sorted({route.stage for route in routes} | ({0} if moving else set()))
+    stages = tuple(
+        Stage(number, tuple(route for route in routes if route.stage == number), () if number else moving)
+        for number in numbers
+    )
     reads = (_read(stream, stages, contexts, running, functions) for stream in graph.streams)
-    return SparkPlan(graph, tuple(read for read in reads if read is not None), stages)
+    return SparkPlan(graph, plain, tuple(read for read in reads if read is not None), stages)
 
 
 def _read(
@@ -177,44 +218,79 @@ def _read(
         for stage, n, route in places
     }
     operators = [operator for of_route in readers.values() for operator in of_route]
-    if not operators:
+    movers = _movers(stream, stages, functions)
+    if not operators and not movers:
         return None
-    schema = contexts[operators[0].name].schemas[stream.name]
+    schema = Schema(tuple((attribute.name, attribute.type) for attribute in stream.attributes))
     scope = Scope({}, functions=functions).with_this(stream.name, schema)
     asked = dict.fromkeys(c for operator in operators for c in running[operator.name].tests()[stream.name])
+    asked |= dict.fromkeys(c for mover in movers for c in mover.tests)
     tests = tuple(StreamTest(c, tuple(x for x in c if is_expressible(x, scope))) for c in asked)
     judged = {test.conditions for test in tests if test.complete}
     columns = {stream.unique} if stream.unique else set[str]()
     ordering: set[str] = set()
     for operator in operators:
-        read = running[operator.name].columns_read(judged)[stream.name]
-        columns |= read - {*EXTENT}
-        if {*EXTENT} & read and stream.location:
-            columns |= {*stream.location}
+        columns |= running[operator.name].columns_read(judged)[stream.name]
         if not isinstance(partitioning_of(operator), Anywhere):  # then the order of events matters
             ordering |= {*contexts[operator.name].inputs[stream.name].tie_attributes}
     for stage, n, route in places:
         if readers[stage, n] and isinstance(route.partitioning, ByKey):
             columns |= {*route.partitioning.keys}
+    for mover in movers:
+        columns |= mover.columns_read(judged)
+        ordering |= mover.ordering
+    if {*EXTENT} & columns and stream.location:
+        columns |= {*stream.location}
     takers = tuple(
-        Taker(stage, n, _taken(stream.name, of_route, tests, running))
+        Taker(stage, n, _taken([c for o in of_route for c in running[o.name].tests()[stream.name]], tests))
+        if not any(running[operator.name].counts_positions for operator in of_route)
+        else Taker(stage, n, None)
         for (stage, n), of_route in readers.items()
         if of_route
     )
+    takers += tuple(Taker(0, mover.route, _taken(mover.tests, tests)) for mover in movers)
     counting = tuple(operator.name for operator in operators if running[operator.name].counts_positions)
     if stream.unique:
-        ordering |= {*contexts[operators[0].name].inputs[stream.name].tie_attributes}
+        ordering |= {*tie_attributes(stream)}
     crossing = tuple(name for name in schema.names if name in columns | ordering)
     ties = frozenset() if stream.order else frozenset(ordering - columns)
     return Read(stream, tests, crossing, takers, ties, counting)
 
 
-def _taken(
-    stream: str, operators: list[Operator], tests: tuple[StreamTest, ...], running: dict[str, RunningOperator]
-) -> frozenset[int] | None:
+@dataclass(frozen=True)
+class _Mover:
+    """A moving subscription that reads a stream: its events, or its location updates. Without tests, all rows."""
+
+    route: int
+    flow: MovingFlow
+    stream: str
+    updates: bool
+
+    @property
+    def tests(self) -> tuple[Conditions, ...]:
+        return ((),) if self.updates else self.flow.tests(self.stream)
+
+    @property
+    def ordering(self) -> set[str]:
+        return set() if self.updates else {*self.flow.ties(self.stream)}
+
+    def columns_read(self, judged: Collection[Conditions]) -> frozenset[str]:
+        return self.flow.updates_read() if self.updates else self.flow.columns_read(self.stream, judged)
+
+
+def _movers(stream: Stream, stages: tuple[Stage, ...], functions: Functions) -> list[_Mover]:
+    movers = []
+    for n, query in enumerate(stages[0].moving if stages else ()):
+        flow = MovingFlow(query, functions)
+        if stream.name in query.before_us:
+            movers.append(_Mover(stages[0].events_of(n), flow, stream.name, False))
+        if stream.name == query.focal.name:
+            movers.append(_Mover(stages[0].updates_of(n), flow, stream.name, True))
+    return movers
+
+
+def _taken(asked: Iterable[Conditions], tests: tuple[StreamTest, ...]) -> frozenset[int] | None:
     """The tests by one of which a route takes a row; None: it takes all."""
-    if any(running[operator.name].counts_positions for operator in operators):
-        return None
     numbers = {test.conditions: number for number, test in enumerate(tests)}
-    taken = {numbers[c] for operator in operators for c in running[operator.name].tests()[stream]}
+    taken = {numbers[c] for c in asked}
     return frozenset(taken) if all(tests[number].pushed for number in taken) else None

@@ -12,6 +12,7 @@ from situ.graph.operators import Operator, Schema
 from situ.graph.query import Definition, Query, Subscription
 from situ.kernel.operator import contexts_of
 from situ.runtime.compile import compile_operator
+from situ.runtime.moving import MovingFlow
 from situ.runtime.spark.partitioning import Anywhere, BySlice, OneTask, Partitioning, partitioning_of
 from situ.runtime.spark.plan import SparkPlan
 from situ.runtime.spark.routes import Route
@@ -58,10 +59,14 @@ def change_of(before: SparkPlan, after: SparkPlan, levels: int, functions: Funct
     old, new = _rules(before), _rules(after)
     _require_levels(after, levels, new)
     held, holds = _held(before, functions), _held(after, functions)
+    moved, moves = _moving(before, functions), _moving(after, functions)
     both = [name for name in new if name in old]
-    keeps = {name for name in both if held[name].digests == holds[name].digests}
+    # A rule may be there for moving subscriptions alone, which hold its state with theirs.
+    keeps = {name for name in both if name in held and name in holds and held[name].digests == holds[name].digests}
+    keeps |= {name for name in both if name in moved and moved[name] == moves.get(name)}
+    keeps |= {name for name in both if name not in {*held, *holds, *moved, *moves}}
     for name in both:
-        if name in keeps:
+        if name in keeps and name in held:
             _require_that_state_fits(held[name], holds[name], after, new[name].place)
     # The text of a rule may be as before, and yet its program another one: it reads something that has changed.
     replaced = tuple(name for name in both if new[name] != old[name] or name not in keeps)
@@ -82,14 +87,19 @@ def _rules(plan: SparkPlan) -> dict[str, Rule]:
 
 
 def _held(plan: SparkPlan, functions: Functions) -> dict[str, _Held]:
-    contexts = contexts_of(plan.graph, functions, provenance=False)
+    contexts = contexts_of(plan.plain, functions, provenance=False)
     held = {}
     for operator, stage, route in _places(plan):
         own = partitioning_of(operator)
         context = replace(contexts[operator.name], slice_us=own.length_us if isinstance(own, BySlice) else None)
-        inputs = tuple((name, plan.graph.schemas[name]) for name in context.inputs)
+        inputs = tuple((name, plan.plain.schemas[name]) for name in context.inputs)
         held[operator.name] = _Held(operator, stage, route, dict(compile_operator(context).digests()), inputs)
     return held
+
+
+def _moving(plan: SparkPlan, functions: Functions) -> dict[str, str]:
+    """What the state of each moving subscription must fit."""
+    return {query.name: MovingFlow(query, functions).digest for query in plan.moving}
 
 
 def _places(plan: SparkPlan) -> Iterator[tuple[Operator, int, Route]]:
@@ -102,7 +112,7 @@ def _places(plan: SparkPlan) -> Iterator[tuple[Operator, int, Route]]:
 def _require_levels(plan: SparkPlan, levels: int, rules: Mapping[str, Rule]) -> None:
     needed = len(plan.stages)
     if needed > levels:
-        last = plan.stages[-1].routes[0].operators[0].name
+        last = plan.stages[-1].routes[0].operators[0].name  # what moves is in the first stage
         raise QueryError(
             f"{last} regroups complex events and so needs level {needed}, and the checkpoint has {levels}",
             place=rules[last].place,

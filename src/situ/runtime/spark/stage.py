@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,11 +16,13 @@ from situ.graph.operators import Operator
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import EXTENT, Batch, one_chunk, without_duplicates
 from situ.kernel.operator import SLICE, Context, contexts_of
+from situ.mobility.moving_query import MovingQuery
 from situ.runtime.compile import compile_operator
+from situ.runtime.moving import MovingFlow
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
-from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, OneTask, Partitioning, partitioning_of
-from situ.runtime.spark.plan import Read, SparkPlan
+from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, EveryTask, OneTask, Partitioning, partitioning_of
+from situ.runtime.spark.plan import Read, SparkPlan, Stage
 from situ.runtime.spark.routes import Route
 from situ.runtime.spark.shards import FINISHED, Address, from_packets, shard_numbers, to_packets
 
@@ -57,7 +59,7 @@ class Packer:
             if taker.tests is not None and len(takers) > 1:
                 taken = rows.filter(pa.array(marked_rows(rows, taker.tests)))
             address = Address(taker.stage, taker.route, self.read.stream.name)
-            partitioning = self.plan.stages[taker.stage].routes[taker.route].partitioning
+            partitioning = self.plan.stages[taker.stage].partitioning(taker.route)
             yield from distribute(taken, partitioning, address, self.shards, self.read.stream.unique)
 
 
@@ -75,6 +77,10 @@ def distribute(
             shard = shard_numbers([rows.column(SLICE)], shards)
         case OneTask():
             shard = 0
+        case EveryTask():
+            for shard in range(shards):
+                yield from to_packets(rows, shard, shards, address)
+            return
         case Anywhere():
             shard = shard_numbers([rows.column(unique)], shards) if unique else some_shard(rows, shards)
     yield from to_packets(rows, shard, shards, address)
@@ -122,6 +128,23 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([one_chunk(column) for column in table.columns], names=table.column_names)
 
 
+@dataclass
+class _OnceEach:
+    """Every shard gets all events of a moving subscription, and a task may have several shards: one copy is enough."""
+
+    stage: Stage
+    shard: int | None = None
+
+    def of(self, packets: pa.RecordBatch) -> pa.RecordBatch:
+        copied = [self.stage.events_of(number) for number in range(len(self.stage.moving))]
+        copies = pc.is_in(packets.column("route"), pa.array(copied, pa.int32()))
+        if not copies.true_count:
+            return packets
+        if self.shard is None:
+            self.shard = packets.column("shard").filter(copies)[0].as_py()
+        return packets.filter(pc.or_(pc.equal(packets.column("shard"), self.shard), pc.invert(copies)))
+
+
 @dataclass(frozen=True)
 class StageRun:
     """Packets of a stage -> packets for later stages, or, from the last one, rows of the tagged table."""
@@ -138,21 +161,43 @@ class StageRun:
 
     def run(self, packets: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrived: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
+        once = _OnceEach(self.plan.stages[self.number])
         for batch in packets:
             mine = pc.equal(batch.column("stage"), self.number)
             if mine.false_count:
                 yield from self._onward(batch.filter(pc.invert(mine)))
                 batch = batch.filter(mine)
-            for number, type_, rows in from_packets(batch):
+            for number, type_, rows in from_packets(once.of(batch)):
                 arrived[number, type_] += rows
-        contexts = contexts_of(self.plan.graph, loaded(self.functions), provenance=False)
-        for number, route in enumerate(self.plan.stages[self.number].routes):
+        contexts = contexts_of(self.plan.plain, loaded(self.functions), provenance=False)
+        stage = self.plan.stages[self.number]
+        for number, route in enumerate(stage.routes):
             inputs = {
                 name: rows_to_batch(arrived.pop((number, name), []), self.plan.read(name)) for name in route.reads
             }
             yield from self._run_route(route, contexts, {n: b for n, b in inputs.items() if len(b)})
-        for function, calls in next(iter(contexts.values())).calls["errors"].items():
-            yield from self._result(self.output.failed_calls(function, calls))
+        yield from self._failed(contexts)
+        for number, query in enumerate(stage.moving):
+            yield from self._run_moving(query, stage.events_of(number), stage.updates_of(number), arrived)
+
+    def _run_moving(
+        self, query: MovingQuery, events: int, updates: int, arrived: Mapping[tuple[int, str], list[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        if not arrived.get((updates, query.focal.name)):
+            return  # nobody is here
+        moving = MovingFlow(query, loaded(self.functions))
+        for name in query.before_us:
+            moving.add(name, rows_to_batch(arrived.get((events, name), []), self.plan.read(name)))
+        moving.add_updates(rows_to_batch(arrived[updates, query.focal.name], self.plan.read(query.focal.name)))
+        delivered = moving.advance(NO_DEADLINE)
+        if len(delivered):
+            yield from self._result(self.output.rows(COMPLEX_EVENT, query.name, delivered))
+        yield from self._failed(moving.contexts)
+
+    def _failed(self, contexts: Mapping[str, Context]) -> Iterator[pa.RecordBatch]:
+        for context in list(contexts.values())[:1]:  # they count together
+            for function, calls in context.calls["errors"].items():
+                yield from self._result(self.output.failed_calls(function, calls))
 
     def _run_route(
         self, route: Route, contexts: dict[str, Context], made: dict[str, Batch]

@@ -78,5 +78,5 @@ class StreamPacker:
             if len(takers) > 1:
                 taken = taken.append_column(REPORTS, pa.array(fresh))
             address = Address(taker.stage, taker.route, self.read.stream.name)
-            partitioning = self.plan.stages[taker.stage].routes[taker.route].partitioning
+            partitioning = self.plan.stages[taker.stage].partitioning(taker.route)
             yield from distribute(taken, partitioning, address, self.shards, self.read.stream.unique)

@@ -23,10 +23,11 @@ from situ.kernel.operator import SLICE, Context, Produced, contexts_of
 from situ.kernel.snapshot import pack, unpack
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.flow import Flow, Port, operators_in
+from situ.runtime.moving import MovingFlow, under
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
-from situ.runtime.spark.partitioning import Anywhere, BySlice, partitioning_of
-from situ.runtime.spark.plan import SparkPlan
+from situ.runtime.spark.partitioning import Anywhere, BySlice, EveryTask, partitioning_of
+from situ.runtime.spark.plan import SparkPlan, Stage
 from situ.runtime.spark.shards import CLOCK, clock_packets, rows_of
 from situ.runtime.spark.stage import finished, rows_to_batch, to_later_stages
 from situ.runtime.spark.stream_packer import REPORTS
@@ -57,7 +58,9 @@ class _Shard:
     """The state of a shard, brought to life. `lows`: how far complex events of earlier stages have come, by their
     type and the shard that makes them."""
 
+    number: int
     flow: Flow
+    moving: dict[str, MovingFlow]
     ports: dict[tuple[int, str], Port]
     clock: Clock
     contexts: Mapping[str, Context]
@@ -85,7 +88,7 @@ class StreamStage:
     def step(self, shard: int, state: bytes | None, packets: Iterable[Packet], now: float) -> Step:
         """The state before and what came -> the state after, and packets. `now`, in seconds, tells idle streams."""
         begun = time.perf_counter()
-        running = self._restored(state)
+        running = self._restored(shard, state)
         made: list[pa.RecordBatch] = []
         arrived: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
         told = []
@@ -98,13 +101,15 @@ class StreamStage:
         for (route, type_), rows in arrived.items():
             read = self.plan.read(type_)
             batch = rows_to_batch(rows, read)
-            events += len(batch) if read else 0
+            events += len(batch) if read and self._counts(shard, route) else 0
             made += self._admit(running, route, type_, batch)
         rows_read = self._hear(running, told, now)
         passed = running.clock.advance(now)
         produced = running.flow.advance(passed, running.lows_by_type())
         made += self._hand_on(shard, running, produced)
-        after = pack(running.flow.snapshot() | {"clock": running.clock.table(), "shards": self._about(running)})
+        delivered = {name: moving.advance(passed) for name, moving in running.moving.items()}
+        made += self._deliver(running, delivered)
+        after = pack(self._tables(running))
         figures = {
             "stage": self.number,
             "shard": shard,
@@ -115,14 +120,24 @@ class StreamStage:
             "watermark": None if passed == BEGINNING else passed,
             "busy_ms": (time.perf_counter() - begun) * 1e3,
         }
-        made += finished(self.output.figures(figures | self._latency(produced)), self.shards)
+        found = {name: result.events for name, result in produced.items()} | delivered
+        made += finished(self.output.figures(figures | self._latency(found)), self.shards)
         return Step(after, made, running.clock.idle_at(now))
 
     # --- state
 
-    def _restored(self, state: bytes | None) -> _Shard:
-        contexts = contexts_of(self.plan.graph, loaded(self.functions), provenance=False)
-        routes = self.plan.stages[self.number].routes if self.number < len(self.plan.stages) else ()
+    @property
+    def _stage(self) -> Stage:
+        stages = self.plan.stages
+        return stages[self.number] if self.number < len(stages) else Stage(self.number, ())
+
+    def _counts(self, shard: int, route: int) -> bool:
+        """Whether this shard counts and reports a route's events: what all shards get, the first one does."""
+        return shard == 0 or not isinstance(self._stage.partitioning(route), EveryTask)
+
+    def _restored(self, shard: int, state: bytes | None) -> _Shard:
+        contexts = contexts_of(self.plan.plain, loaded(self.functions), provenance=False)
+        routes = self._stage.routes
         mine = {}
         ports = {}
         for number, route in enumerate(routes):
@@ -138,7 +153,8 @@ class StreamStage:
         handed = {port.type for port in ports.values() if port.stream is None}
         lows = {(name, shard): BEGINNING for name in handed for shard in range(self.shards)}
         clock = Clock.of(self.plan.graph.streams)
-        running = _Shard(Flow(mine, list(ports.values())), ports, clock, mine, lows)
+        moving = {query.name: MovingFlow(query, loaded(self.functions)) for query in self._stage.moving}
+        running = _Shard(shard, Flow(mine, list(ports.values())), moving, ports, clock, mine, lows)
         if state is not None:
             self._restore(running, unpack(state))
         return running
@@ -151,7 +167,8 @@ class StreamStage:
                 f"the checkpoint's state is in {shards} shards, and the query runs with {self.shards}",
                 remedy=f"Run it with shards={shards}, as before, or with a new checkpoint.",
             )
-        gone = operators_in(tables) - {*running.flow.nodes}
+        moved = {name.split("/")[1] for name in tables if name.startswith("moving/")}
+        gone = (operators_in(tables) - {*running.flow.nodes}) | (moved - {*running.moving})
         if unknown := sorted(gone - self.changed):
             raise StateError(
                 f"the checkpoint has state of {unknown[0]}, which the query does not have"
@@ -159,9 +176,18 @@ class StreamStage:
                 remedy=f"Is it the checkpoint of another query? If not, let {unknown[0]} go: changed={unknown}.",
             )
         running.flow.restore(tables, self.changed)
+        for name, moving in running.moving.items():
+            if name in moved:
+                moving.restore(under(f"moving/{name}/", tables), afresh=name in self.changed)
         running.clock.restore(tables["clock"])
         before = {(row["type"], row["shard"]): row["low"] for row in about.to_pylist()}
         running.lows.update({key: low for key, low in before.items() if key in running.lows})
+
+    def _tables(self, running: _Shard) -> dict[str, pa.Table]:
+        tables = running.flow.snapshot() | {"clock": running.clock.table(), "shards": self._about(running)}
+        for name, moving in running.moving.items():
+            tables |= {f"moving/{name}/{part}": table for part, table in moving.snapshot().items()}
+        return tables
 
     def _about(self, running: _Shard) -> pa.Table:
         rows = [{"type": name, "shard": shard, "low": low} for (name, shard), low in running.lows.items()]
@@ -172,20 +198,28 @@ class StreamStage:
 
     def _admit(self, running: _Shard, route: int, type_: str, batch: Batch) -> Iterator[pa.RecordBatch]:
         """Events wait for their turn; late ones do not."""
-        port = running.ports[route, type_]
         reports = batch.columns.pop(REPORTS, None)
-        if port.stream is not None:
-            limit = running.clock.limit(port.stream.name)
+        if (read := self.plan.read(type_)) is not None:
+            limit = running.clock.limit(read.stream.name)
             late = batch.times < limit
             if late.any():
                 told = late if reports is None else late & reports.to_numpy(zero_copy_only=False)
-                partitioning = self.plan.stages[self.number].routes[route].partitioning
+                told = told & self._counts(running.number, route)
+                partitioning = self._stage.partitioning(route)
                 if isinstance(partitioning, BySlice):  # the slice before may have got the row, too
                     into = batch.times - batch.columns[SLICE].to_numpy()
                     told = told & (into < partitioning.length_us)
-                yield from self._late(port.stream.name, batch.take(told), limit)
+                yield from self._late(read.stream.name, batch.take(told), limit)
                 batch = batch.take(~late)
-        running.flow.add(port, batch)
+        if (route, type_) in running.ports:
+            running.flow.add(running.ports[route, type_], batch)
+            return
+        number, is_update = divmod(route - len(self._stage.routes), 2)
+        moving = running.moving[self._stage.moving[number].name]
+        if is_update:
+            moving.add_updates(batch)
+        else:
+            moving.add(type_, batch)
 
     def _late(self, stream: str, batch: Batch, limit: int) -> Iterator[pa.RecordBatch]:
         if len(batch):
@@ -220,13 +254,23 @@ class StreamStage:
                 yield from finished(self.output.rows(TIMED_OUT, name, result.timed_out), self.shards)
         for later, known in lows.items():
             yield clock_packets([later], self.shards, {"shard": shard, "lows": known})
-        for context in list(running.contexts.values())[:1]:  # they count together
+        yield from self._failed(running.contexts)
+
+    def _deliver(self, running: _Shard, delivered: Mapping[str, Batch]) -> Iterator[pa.RecordBatch]:
+        """What moving subscriptions found."""
+        for name, batch in delivered.items():
+            if len(batch):
+                yield from finished(self.output.rows(COMPLEX_EVENT, name, batch), self.shards)
+            yield from self._failed(running.moving[name].contexts)
+
+    def _failed(self, contexts: Mapping[str, Context]) -> Iterator[pa.RecordBatch]:
+        for context in list(contexts.values())[:1]:  # they count together
             for function, calls in context.calls["errors"].items():
                 yield from finished(self.output.failed_calls(function, calls), self.shards)
 
-    def _latency(self, produced: Mapping[str, Produced]) -> dict[str, object]:
+    def _latency(self, found: Mapping[str, Batch]) -> dict[str, object]:
         """From the time of complex events that users see to now."""
-        times = [r.events.times for name, r in produced.items() if name in self.output.shown and len(r.events)]
+        times = [batch.times for name, batch in found.items() if name in self.output.shown and len(batch)]
         if not times:
             return {"found": 0, "latency_sum_s": 0.0, "latency_max_s": None}
         latencies = time.time() - np.concatenate(times) / 1e6

@@ -1,0 +1,159 @@
+"""A query whose subscriptions move -> plain queries, in which an interest is a key.
+
+The operator graph starts afresh for every interest, and no operator sees events of two of them (spatial consistency;
+MCEP, section 3.1). That is what grouping says. For each moving subscription there is a graph of its own, of the rules
+that it needs: their events have one attribute more, which names an interest; every rule passes it on and groups by it.
+So what moves runs on the operators that everything runs on, if somebody says which interests read an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from situ.core.errors import QueryError
+from situ.core.functions import Functions
+from situ.core.functions import default as default_functions
+from situ.core.types import INT
+from situ.graph.expressions import GroupKey
+from situ.graph.operators import Operator, OperatorGraph, Schema
+from situ.graph.query import (
+    Aggregation,
+    Around,
+    Assignment,
+    AttributeDeclaration,
+    Definition,
+    Query,
+    Rule,
+    Stream,
+    Subscription,
+)
+from situ.lang.resolve import resolve
+from situ.mobility.history import history_us
+
+#: The attribute that names an event's interest.
+INTEREST = "situ_interest"
+
+#: What a moving subscription's complex events have besides their attributes.
+DELIVERED = ("consumer", "interest")
+
+
+@dataclass(frozen=True)
+class MovingQuery:
+    """A subscription that moves. `graph` finds its complex events by interest; `delivered` is the operator as its
+    users see it. An interest reads a stream from its start, less the lifetime, less `before_us`."""
+
+    subscription: Subscription
+    graph: OperatorGraph
+    delivered: Operator
+    before_us: Mapping[str, int]
+
+    @property
+    def name(self) -> str:
+        return self.subscription.name
+
+    @property
+    def around(self) -> Around:
+        assert self.subscription.around is not None, "it moves"
+        return self.subscription.around
+
+    @property
+    def consumer(self) -> tuple[str, str]:
+        """The stream of location updates, and its attribute that names a consumer."""
+        assert self.subscription.consumer is not None, "resolved: somebody moves"
+        return self.subscription.consumer
+
+    @property
+    def lifetime_us(self) -> int:
+        return self.subscription.lifetime_us or 0
+
+    @property
+    def complete(self) -> bool:
+        return self.subscription.deliver != "best effort"
+
+    @property
+    def focal(self) -> Stream:
+        (stream,) = (stream for stream in self.graph.query.streams if stream.name == self.around.focal)
+        return stream
+
+
+def moving_queries(graph: OperatorGraph, functions: Functions = default_functions) -> tuple[MovingQuery, ...]:
+    """The subscriptions of a query that move.
+
+    >>> from situ.lang.parse import parse
+    >>> (near,) = moving_queries(resolve(parse('''
+    ...     stream Car(id int, x double, y double, ts int) time ts in s at (x, y)
+    ...     subscribe Near for Car(id) detect Car(x > 0) as a assign x = a.x around Car square 5 m
+    ...     subscribe All detect Car(x > 0) as a
+    ... ''')))
+    >>> near.graph.operators[0].rule.group_by, near.delivered.schema.names
+    (('situ_interest',), ('x', 'consumer', 'interest'))
+    """
+    return tuple(_moving(graph, s, functions) for s in graph.query.subscriptions if s.around is not None)
+
+
+def without_moving(graph: OperatorGraph) -> OperatorGraph:
+    """What does not move: all streams, and the rules that are not there for moving subscriptions alone."""
+    moving = [s.name for s in graph.query.subscriptions if s.around is not None]
+    if not moving:
+        return graph
+    for_moving = frozenset[str]().union(*map(graph.needed, moving))
+    others = [o.name for o in graph.operators if o.name not in for_moving]
+    kept = frozenset[str]().union(*map(graph.needed, others))
+    query = replace(
+        graph.query,
+        definitions=tuple(d for d in graph.query.definitions if d.name in kept),
+        subscriptions=tuple(s for s in graph.query.subscriptions if s.around is None),
+    )
+    return OperatorGraph(query, graph.streams, tuple(o for o in graph.operators if o.name in kept))
+
+
+def _moving(graph: OperatorGraph, subscription: Subscription, functions: Functions) -> MovingQuery:
+    needed = graph.needed(subscription.name)
+    operators = [operator for operator in graph.operators if operator.name in needed]
+    for operator in operators:
+        if operator.rule.timed_out:
+            raise QueryError(
+                f"{subscription.name} moves, and {operator.name} reports what timed out: nothing says to whom",
+                place=subscription.place,
+                remedy="Leave `report timed out` out, or let a subscription that does not move read it.",
+            )
+    before_us = history_us(graph, subscription.name)
+    streams = [_by_interest(stream) if stream.name in before_us else stream for stream in graph.streams]
+    names = {*before_us, subscription.around.focal if subscription.around else ""}
+    definitions = [Definition(o.name, (*o.schema.names, INTEREST), _grouped(o.rule)) for o in operators[:-1]]
+    plain = Subscription(subscription.name, _grouped(operators[-1].rule))
+    query = Query(tuple(s for s in streams if s.name in names), tuple(definitions), (plain,))
+    delivered = replace(operators[-1], schema=_delivered(graph, operators[-1], subscription))
+    return MovingQuery(subscription, resolve(query, functions), delivered, before_us)
+
+
+def _by_interest(stream: Stream) -> Stream:
+    """Its rows have been read: attributes lie in columns of their own names. They come by time, and once."""
+    declared = [replace(attribute, path=()) for attribute in stream.attributes]
+    declared.append(AttributeDeclaration(INTEREST, INT))
+    return replace(stream, attributes=tuple(declared))
+
+
+def _grouped(rule: Rule) -> Rule:
+    """A rule that passes the interest on and groups by it."""
+    group_by = (INTEREST, *rule.group_by)
+    of_group = Assignment(INTEREST, GroupKey(INTEREST))
+    if isinstance(rule.kind, Aggregation) and rule.kind.post:
+        return replace(rule, kind=replace(rule.kind, post=(*rule.kind.post, of_group)), group_by=group_by)
+    cases = tuple(replace(case, assign=(*case.assign, of_group)) for case in rule.cases)
+    return replace(rule, cases=cases, group_by=group_by)
+
+
+def _delivered(graph: OperatorGraph, operator: Operator, subscription: Subscription) -> Schema:
+    assert subscription.consumer is not None, "resolved: somebody moves"
+    for name in DELIVERED:
+        if name in operator.schema.names:
+            raise QueryError(
+                f"{subscription.name} assigns {name!r}, which every moving subscription has of its own",
+                place=subscription.place,
+                remedy="Choose another name.",
+            )
+    stream, attribute = subscription.consumer
+    types = (graph.schemas[stream].type_of(attribute), INT)
+    return Schema((*operator.schema.attributes, *zip(DELIVERED, types, strict=True)))

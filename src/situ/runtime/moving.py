@@ -1,0 +1,396 @@
+"""A moving subscription at work: the interests of many consumers side by side, on one flow of operators.
+
+Interests are group keys (mobility/moving_query.py), and a switch is a change of keys. When time has passed a location
+update that begins R_i+1, everything before it has come. R_i reads the rest of its events, and then the end of time for
+it alone: that is the marker of MCEP's section 4.2, which tells every operator, inputs first, that nothing follows.
+R_i+1 starts afresh with its history from the event store. Live events wait there until then, so none is lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from situ.core.errors import StateError
+from situ.core.functions import Functions
+from situ.core.types import to_arrow
+from situ.graph.query import Stream
+from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.batch import Batch, concat, concat_arrays, one_chunk, without_duplicates
+from situ.kernel.operator import Conditions, contexts_of, tie_attributes
+from situ.kernel.snapshot import digest, digest_of, with_digest
+from situ.lang.unparse import unparse_expression
+from situ.mobility.geometry import Shape
+from situ.mobility.interests import BASIC, Interests, Updates, interests_of
+from situ.mobility.monitor import quality_interests
+from situ.mobility.moving_query import DELIVERED, INTEREST, MovingQuery
+from situ.mobility.pairs import PlacedEvents, Regions
+from situ.mobility.store import Asking, EventStore, StoredEvents, evict_before, reals
+from situ.runtime.clock import BEGINNING
+from situ.runtime.flow import Flow, Port
+from situ.runtime.inbox import Inbox
+from situ.runtime.interest_state import joined, parted
+
+#: So many pairs of an event and an interest are read at once.
+PAIRS_AT_ONCE = 2_000_000
+#: Quality is judged on the events of so much time at least.
+RECENT_US = 10_000_000
+#: What a test says of an event is a column of the event store.
+_TEST = "_test "
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """Interests with the numbers by which operators know them, which ascend."""
+
+    interests: Interests
+    keys: I64
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, rows: np.ndarray) -> Active:
+        return Active(self.interests.take(rows), self.keys[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What location updates do to interests: some that were there end, some begin and end, some begin, and some go
+    on."""
+
+    ending: Active
+    passing: Active
+    begun: Active
+    going: Active
+
+
+@dataclass
+class MovingFlow:
+    """Runs a moving subscription. Events and location updates are added; `advance` gives what is delivered then."""
+
+    query: MovingQuery
+    functions: Functions
+    provenance: bool = False
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        graph, before_us = self.query.graph, self.query.before_us
+        self.contexts = contexts_of(graph, self.functions, self.provenance)
+        self.streams = {stream.name: stream for stream in graph.streams if stream.name in before_us}
+        readers = {name: tuple(o.name for o in graph.operators if name in o.inputs) for name in self.streams}
+        self._ports = {name: Port(name, readers[name], None) for name in self.streams}
+        self._flow = self._fresh()
+        self._tests = {name: self._tests_of(name) for name in self.streams}
+        self._shape = Shape.of(self.query.around, self.query.focal.degrees)
+        self._events = {name: Inbox() for name in self.streams}
+        self._updates = Inbox()
+        self._store = EventStore()
+        self._open = self._nobody()
+        self._next_key = 0
+        self._passed = BEGINNING
+
+    def _fresh(self) -> Flow:
+        return Flow(self.contexts, list(self._ports.values()), self.threads)
+
+    def _nobody(self) -> Active:
+        stream, attribute = self.query.consumer
+        nothing, nowhere = np.zeros(0, np.int64), np.zeros(0)
+        consumer = pa.array([], to_arrow(self.query.graph.schemas[stream].type_of(attribute)))
+        return Active(Interests(consumer, nothing, nothing, nothing, nowhere, nowhere), nothing)
+
+    # --- what is read
+
+    def columns_read(self, stream: str, judged: Collection[Conditions] = ()) -> frozenset[str]:
+        """The columns of a stream's events that are needed, if some tests have been judged already."""
+        if stream not in self.streams:
+            return frozenset()
+        columns = {*_place_of(self.streams[stream])}
+        if (unique := self.streams[stream].unique) is not None:
+            columns.add(unique)
+        for node in self._flow.nodes.values():
+            if stream in node.inboxes:
+                columns |= node.operator.columns_read(judged)[stream]
+        return frozenset(columns - {INTEREST})
+
+    def ties(self, stream: str) -> tuple[str, ...]:
+        """The attributes that order a stream's events of equal time, where their order matters."""
+        return tuple(name for name in tie_attributes(self.streams[stream]) if name != INTEREST)
+
+    def updates_read(self) -> frozenset[str]:
+        """The columns of the stream of consumers that say who is where."""
+        return frozenset({self.query.consumer[1], *_place_of(self.query.focal)})
+
+    def tests(self, stream: str) -> tuple[Conditions, ...]:
+        """What rules ask of single events of a stream; one of them accepts every event that is needed."""
+        return self._tests[stream]
+
+    def _tests_of(self, stream: str) -> tuple[Conditions, ...]:
+        readers = [node.operator for node in self._flow.nodes.values() if stream in node.inboxes]
+        asked = dict.fromkeys(conditions for reader in readers for conditions in reader.tests()[stream])
+        return ((), *asked) if any(reader.counts_positions for reader in readers) else tuple(asked)
+
+    # --- what comes
+
+    def add(self, stream: str, batch: Batch) -> None:
+        """Events of a stream; they wait until time has passed them."""
+        if stream in self.streams:
+            self._events[stream].add(batch)
+
+    def add_updates(self, batch: Batch) -> None:
+        """Events of the stream of consumers."""
+        batch.require(sorted(self.updates_read()))
+        self._updates.add(Batch(batch.times, {name: batch.columns[name] for name in sorted(self.updates_read())}))
+
+    @property
+    def failed_calls(self) -> Counter[str]:
+        """Calls of users' functions that failed, counted by function."""
+        return next(iter(self.contexts.values())).calls["errors"]
+
+    @property
+    def waiting(self) -> int:
+        """How many events time has not passed."""
+        return sum(len(batch) for inbox in self._events.values() for batch in inbox.waiting)
+
+    # --- a step
+
+    def advance(self, passed: int) -> Batch:
+        """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
+        for name, inbox in self._events.items():
+            if (ready := inbox.before(passed)) is not None:
+                self._keep(name, ready)
+        switch = self._switch(passed)
+        placed = {name: self._placed(name, passed) for name in self.streams}
+        found = []
+        if len(switch.ending):
+            ending, going = parted(self._flow.snapshot(), switch.ending.keys)
+            end = NO_DEADLINE if self.query.complete else passed
+            found.append(self._run(self._restored(ending), switch.ending, placed, self._passed, end))
+            self._flow = self._restored(going)
+        for some in self._pieces(switch.passing, placed):
+            found.append(self._run(self._fresh(), some, placed, BEGINNING, NO_DEADLINE))
+        found.append(self._run(self._flow, switch.going, placed, self._passed, passed))
+        for some in self._pieces(switch.begun, placed):
+            flow = self._fresh()
+            found.append(self._run(flow, some, placed, BEGINNING, passed))
+            if passed != NO_DEADLINE:
+                self._flow = self._restored(joined(self._flow.snapshot(), flow.snapshot()))
+        still = switch.going, switch.begun
+        keys = np.concatenate([active.keys for active in still])
+        self._open = _in_order_of_keys(Interests.concat([active.interests for active in still]), keys)
+        self._passed = passed
+        self._forget(passed)
+        return _in_spatiotemporal_order(concat(found))
+
+    def _keep(self, name: str, batch: Batch) -> None:
+        """Into the event store: events that some rule may take, with what is known of them."""
+        stream = self.streams[name]
+        context = self.contexts[self._ports[name].readers[0]]
+        if stream.unique is not None:
+            batch, _ = without_duplicates(batch, stream.unique, self.ties(name))
+        masks = {conditions: batch.mask(conditions, context.calls) for conditions in self._tests[name]}
+        if () not in masks:
+            wanted = np.logical_or.reduce([mask for mask in masks.values() if mask is not None])
+            batch = batch.take(wanted)
+            masks = {conditions: mask[wanted] for conditions, mask in masks.items() if mask is not None}
+        wanted_columns = sorted({*self.columns_read(name, [c for c in masks if c]), *self.ties(name)})
+        batch.require(wanted_columns)
+        columns = {column: batch.columns[column] for column in wanted_columns}
+        columns |= {_spelt(c): pa.array(mask) for c, mask in masks.items() if mask is not None}
+        x, y = (reals(batch.columns[place]) for place in _place_of(stream))
+        self._store.add(name, Batch(batch.times, columns), x, y)
+
+    def _placed(self, name: str, passed: int) -> _Placed:
+        found = self._store.located(name, BEGINNING, passed - 1)
+        masks = {c: found.batch.columns[_spelt(c)].to_numpy(False) for c in self._tests[name] if c and len(found)}
+        events = PlacedEvents.of(found.batch.times, found.x, found.y, self._shape)
+        return _Placed(found, masks, events)
+
+    def _switch(self, passed: int) -> Switch:
+        """The interests that location updates before `passed` begin, and those that they end."""
+        ready = self._updates.before(passed)
+        nobody, known = self._nobody(), self._open.interests
+        if ready is None:
+            return Switch(nobody, nobody, nobody, self._open)
+        x, y = (reals(ready.columns[place]) for place in _place_of(self.query.focal))
+        consumer = ready.columns[self.query.consumer[1]].cast(known.consumer.type)
+        # An open interest stands for the update that began it: what follows depends on nothing else.
+        updates = Updates(
+            concat_arrays([known.consumer, consumer]),
+            np.concatenate([known.start_us, ready.times]),
+            np.concatenate([known.x, x]),
+            np.concatenate([known.y, y]),
+        )
+        found = self._interests(updates, passed)
+        before = pc.index_in(found.consumer, known.consumer).fill_null(-1).to_numpy().astype(np.int64)
+        number = found.number + np.where(before >= 0, np.append(known.number, 1)[before] - 1, 0)
+        old = found.start_us < self._passed
+        keys = np.where(old, np.append(self._open.keys, 0)[before], self._next_key + np.cumsum(~old) - 1)
+        self._next_key += int(np.count_nonzero(~old))
+        ended = found.end_us != NO_DEADLINE
+        every = replace(found, number=number)
+        parts = (old & ended, ~old & ended, ~old & ~ended, old & ~ended)
+        return Switch(*(_in_order_of_keys(every.take(rows), keys[rows]) for rows in parts))
+
+    def _interests(self, updates: Updates, passed: int) -> Interests:
+        update, quality = self.query.subscription.update or BASIC, self.query.subscription.quality
+        if update.when != "quality":
+            return interests_of(updates, update, self._shape.degrees)
+        assert quality is not None, "resolved: it says how good is good enough"
+        stored = [self._store.located(name, BEGINNING, passed - 1) for name in self.streams]
+        events = [(found.batch.times, found.x, found.y) for found in stored]
+        least = quality.precision or 0.0, quality.recall or 0.0
+        return quality_interests(
+            updates, events, self._shape.half_x, self._shape.half_y, self._shape.is_round, self._recent_us, *least
+        )
+
+    @property
+    def _recent_us(self) -> int:
+        """The events on which quality is judged: those that the subscription looks back on, and a few more."""
+        return max(self.query.lifetime_us + max(self.query.before_us.values()), RECENT_US)
+
+    def _regions(self, name: str, active: Active, since_us: int) -> Regions:
+        """What interests read of a stream, from `since_us` on."""
+        some = active.interests
+        begin = some.start_us - self.query.lifetime_us - self.query.before_us[name]
+        return Regions(np.maximum(begin, since_us), some.end_us, some.x, some.y)
+
+    def _pieces(self, active: Active, placed: Mapping[str, _Placed]) -> Iterator[Active]:
+        """Interests that are read together."""
+        if not len(active):
+            return
+        counts = np.zeros(len(active), np.int64)
+        for name, events in placed.items():
+            counts += events.index.counts(self._regions(name, active, BEGINNING))
+        piece = (np.cumsum(counts) - counts) // PAIRS_AT_ONCE
+        for some in np.split(np.arange(len(active)), np.flatnonzero(np.diff(piece)) + 1):
+            yield active.take(some)
+
+    def _run(self, flow: Flow, active: Active, placed: Mapping[str, _Placed], since_us: int, before: int) -> Batch:
+        """Let interests read what they have not read; what of it is delivered."""
+        if len(active):
+            for name, port in self._ports.items():
+                events, interests = placed[name].index.pairs(self._regions(name, active, since_us))
+                flow.add(port, placed[name].batch(events, active.keys[interests]))
+        found = flow.advance(before)[self.query.name].events
+        return self._delivered(found, active)
+
+    def _delivered(self, found: Batch, active: Active) -> Batch:
+        """With a time from the start of the interest, less the lifetime, to its end."""
+        keys = found.columns.pop(INTEREST).to_numpy()
+        rows = np.searchsorted(active.keys, keys)
+        some = active.interests
+        since = some.start_us[rows] - self.query.lifetime_us
+        wanted = np.flatnonzero((found.times >= since) & (found.times <= some.end_us[rows]))
+        batch, rows = found.take(wanted), rows[wanted]
+        values = some.consumer.take(pa.array(rows)), pa.array(some.number[rows])
+        return Batch(batch.times, batch.columns | dict(zip(DELIVERED, values, strict=True)))
+
+    def _forget(self, passed: int) -> None:
+        """What no interest can ask for any more: those that begin from now on begin at `passed` or later."""
+        if passed == NO_DEADLINE:
+            return
+        asking = [Asking(passed, self.query.lifetime_us, self.query.before_us)]
+        update = self.query.subscription.update
+        if update is not None and update.when == "quality":
+            asking.append(Asking(passed, 0, dict.fromkeys(self.streams, self._recent_us)))
+        for name, before_us in evict_before(asking).items():
+            self._store.evict(name, before_us)
+
+    # --- snapshots
+
+    def _restored(self, tables: Mapping[str, pa.Table]) -> Flow:
+        flow = self._fresh()
+        flow.restore(tables)
+        return flow
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        """The state as tables."""
+        tables = {f"flow/{name}": table for name, table in self._flow.snapshot().items()}
+        tables |= {f"store/{name}": table for name, table in self._store.tables().items()}
+        tables |= {f"events/{name}": inbox.table() for name, inbox in self._events.items() if inbox.waiting}
+        if self._updates.waiting:
+            tables["updates"] = self._updates.table()
+        some = self._open.interests
+        numbers = {"key": self._open.keys, "number": some.number, "start_us": some.start_us, "x": some.x, "y": some.y}
+        tables["open"] = pa.table({"consumer": some.consumer} | {n: pa.array(v) for n, v in numbers.items()})
+        so_far = pa.table({"passed": [self._passed], "next_key": [self._next_key]})
+        tables["so far"] = with_digest(so_far, self.digest)
+        return tables
+
+    @cached_property
+    def digest(self) -> str:
+        """A state fits the same rules, which read the same columns, around the same regions."""
+        subscription = self.query.subscription
+        operators = [node.operator.digests() for node in self._flow.nodes.values()]
+        asked = (subscription.around, subscription.lifetime_us, subscription.update, subscription.quality)
+        return digest(*asked, *operators, *(sorted(self.columns_read(name)) for name in self.streams))
+
+    def restore(self, tables: Mapping[str, pa.Table], afresh: bool = False) -> None:
+        """Go on from a snapshot. `afresh`: if it is of another program, begin anew instead of refusing it."""
+        digest = digest_of(tables["so far"])
+        if digest != self.digest:
+            if afresh:
+                return
+            raise StateError(
+                f"the snapshot's state of {self.query.name} is of another program",
+                remedy=f"Let it start afresh: changed=['{self.query.name}']. Or use the query of the snapshot.",
+            )
+        self._flow = self._restored(under("flow/", tables))
+        self._store = EventStore.from_tables(under("store/", tables))
+        for name, table in under("events/", tables).items():
+            self._events[name].restore(table, self._tests[name])
+        if "updates" in tables:
+            self._updates.restore(tables["updates"])
+        columns = {name: one_chunk(tables["open"].column(name)) for name in tables["open"].column_names}
+        key, number, start, x, y = (columns[name].to_numpy() for name in ("key", "number", "start_us", "x", "y"))
+        ends = np.full(len(key), NO_DEADLINE)
+        self._open = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
+        ((self._passed, self._next_key),) = (row.values() for row in tables["so far"].to_pylist())
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Events of the store, with what tests say of them, and where they are."""
+
+    stored: StoredEvents
+    masks: Mapping[Conditions, np.ndarray]
+    index: PlacedEvents
+
+    def batch(self, events: I64, keys: I64) -> Batch:
+        """Events, each for the interest that reads it."""
+        batch = self.stored.batch.view(events)
+        batch.columns[INTEREST] = pa.array(keys)
+        batch.masks.update({conditions: mask[events] for conditions, mask in self.masks.items()})
+        return batch
+
+
+def _in_spatiotemporal_order(batch: Batch) -> Batch:
+    """For every consumer, all of an interest before all of the next, and by time within (MCEP, section 3.1)."""
+    consumer, interest = (batch.columns[name] for name in DELIVERED)
+    order = np.lexsort((batch.times, interest.to_numpy(), pc.rank(consumer, tiebreaker="dense").to_numpy()))
+    return batch.take(order)
+
+
+def _in_order_of_keys(interests: Interests, keys: I64) -> Active:
+    order = np.argsort(keys)
+    return Active(interests.take(order), keys[order])
+
+
+def _place_of(stream: Stream) -> tuple[str, str]:
+    assert stream.location is not None, "resolved: every stream of a moving subscription has a location"
+    return stream.location
+
+
+def _spelt(conditions: Conditions) -> str:
+    return _TEST + " and ".join(map(unparse_expression, conditions))
+
+
+def under(prefix: str, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The tables whose names begin so, under the rest of their names."""
+    return {name[len(prefix) :]: table for name, table in tables.items() if name.startswith(prefix)}
