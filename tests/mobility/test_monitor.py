@@ -104,6 +104,15 @@ def test_interests_are_what_the_definition_says(
     assert some or thresholds == (0.0, 0.0)
 
 
+def test_places_in_degrees() -> None:
+    """Half a degree of longitude is 36 km at 50 degrees north and 56 km at the equator, across the date line, too."""
+    for north, far in ((50.0, False), (0.0, True)):
+        updates = Updates(pa.array(["a", "a"]), np.array([0, 5]), np.array([179.75, -179.75]), np.full(2, north))
+        events = np.array([4]), np.array([179.75]), np.array([north])
+        found = quality_interests(updates, [events], 40_000.0, 40_000.0, False, 5, 0.9, 0.9, degrees=True)
+        assert (len(found) == 2) is far
+
+
 def test_an_interest_lasts_until_the_next() -> None:
     updates = Updates(pa.array(["a", "a"]), np.array([0, 5]), np.array([0.0, 50.0]), np.zeros(2))
     events = np.array([4]), np.array([50.0]), np.zeros(1)

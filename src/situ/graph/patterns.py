@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias, assert_never
 
@@ -145,40 +145,6 @@ def tests_of(pattern: Pattern) -> Iterator[EventTest]:
         case Or(alternatives):
             for alternative in alternatives:
                 yield from tests_of(alternative)
-        case _:
-            assert_never(pattern)
-
-
-def rename_types(pattern: Pattern, names: Mapping[str, str]) -> Pattern:
-    """The same pattern over other event types. Aliases stay.
-
-    >>> rename_types(Step(EventTest("A"), "a"), {"A": "B"}).test.event_type
-    'B'
-    """
-
-    def renamed(test: EventTest) -> EventTest:
-        return replace(test, event_type=names[test.event_type])
-
-    match pattern:
-        case Step(test):
-            return replace(pattern, test=renamed(test))
-        case Loop(body, until=until):
-            other = rename_types(body, names)
-            assert isinstance(other, Step | Seq | Or), "a body keeps its kind"
-            return replace(pattern, body=other, until=until and renamed(until))
-        case Seq(parts):
-            return Seq(
-                tuple(
-                    replace(part, pattern=rename_types(part.pattern, names))
-                    if isinstance(part, Follow)
-                    else replace(part, test=renamed(part.test))
-                    for part in parts
-                )
-            )
-        case And(steps):
-            return And(tuple(replace(step, test=renamed(step.test)) for step in steps))
-        case Or(alternatives):
-            return Or(tuple(rename_types(alternative, names) for alternative in alternatives))
         case _:
             assert_never(pattern)
 

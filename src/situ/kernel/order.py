@@ -126,6 +126,17 @@ def total_order(group: I64, groups: int, time: I64, rank: np.ndarray, tie_keys: 
     return order
 
 
+@jit
+def _ascends(segment: I64, ranks: np.ndarray, key: I64) -> bool:
+    """Whether rows that are by segment are in order already."""
+    for at in range(1, len(segment)):
+        if segment[at] == segment[at - 1] and (
+            ranks[at] < ranks[at - 1] or (ranks[at] == ranks[at - 1] and key[at] < key[at - 1])
+        ):
+            return False
+    return True
+
+
 def _tie_order(segment: I64, ranks: np.ndarray, rows: I64, tie_keys: TieKeys) -> I64:
     keys: list[I64] = []
     for rank in np.unique(ranks):
@@ -133,7 +144,10 @@ def _tie_order(segment: I64, ranks: np.ndarray, rows: I64, tie_keys: TieKeys) ->
         for number, values in enumerate(tie_keys(int(rank), rows[of_type])):
             if number == len(keys):
                 keys.append(np.zeros(len(rows), np.int64))
-            keys[number][of_type] = dense_ranks(values)
+            whole = pa.types.is_int64(values.type) and not values.null_count
+            keys[number][of_type] = values.to_numpy() if whole else dense_ranks(values)
+    if len(keys) == 1 and _ascends(segment, ranks, keys[0]):
+        return np.arange(len(rows))
     return np.lexsort((*reversed(keys), ranks, segment))
 
 

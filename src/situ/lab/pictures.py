@@ -65,7 +65,7 @@ def draw_curves(panels: Sequence[Panel], out: Path, *, y_label: str, log_x: bool
     axes[0].set_ylabel(y_label)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8, frameon=False)
-    _save(figure, out)
+    save(figure, out)
 
 
 def draw_boxes(panels: Sequence[Panel], out: Path, *, y_label: str) -> None:
@@ -86,7 +86,7 @@ def draw_boxes(panels: Sequence[Panel], out: Path, *, y_label: str) -> None:
         axis.set_title(panel.title, fontsize=10)
         axis.grid(axis="y", alpha=0.3)
     axes[0].set_ylabel(y_label)
-    _save(figure, out)
+    save(figure, out)
 
 
 def _dress(axis: Axes, panel: Panel, log_x: bool, log_y: bool) -> None:
@@ -109,7 +109,7 @@ def _dress(axis: Axes, panel: Panel, log_x: bool, log_y: bool) -> None:
     axis.grid(alpha=0.3)
 
 
-def _save(figure: Figure, out: Path) -> None:
+def save(figure: Figure, out: Path) -> None:
     """64 colours are enough, and make a file of a third of the size."""
     from PIL import Image
 

@@ -31,6 +31,8 @@ from situ.mobility.store import EVER, TIME, Region, StoredEvents, X, Y, check_co
 
 #: With which add an event came, and where it stood among those that came with it.
 _ADD, _ROW = _CAME = ("_add", "_row")
+#: Regions are looked for so much farther out, so that rounding leaves no event on a border out.
+ROUNDING_M = 1e-3
 #: More files of one slice and cell are merged.
 MOST_FILES = 16
 _STATE = "store.json"
@@ -66,6 +68,32 @@ class _File:
         return cls(path, int(first), int(last), int(slice_), at)
 
 
+@dataclass(frozen=True, slots=True)
+class _Statistics:
+    """What the footer of a file says. An event of it can be in a region only if some `x_min` is not left of the region
+    and some `x_max` is not right of it; so there is the largest of the one, and the smallest of the other."""
+
+    rows: int
+    earliest_us: float
+    latest_us: float
+    largest_x_min: float
+    smallest_x_max: float
+    largest_y_min: float
+    smallest_y_max: float
+
+    @classmethod
+    def of(cls, path: Path) -> _Statistics:
+        footer = pq.read_metadata(path)
+        x_min, y_min, x_max, y_max = EXTENT if EXTENT[0] in footer.schema.names else (X, Y, X, Y)
+        sides = (
+            _bounds(footer, x_min)[1],
+            _bounds(footer, x_max)[0],
+            _bounds(footer, y_min)[1],
+            _bounds(footer, y_max)[0],
+        )
+        return cls(footer.num_rows, *_bounds(footer, TIME), *sides)
+
+
 class DiskStore:
     """Events in a directory, which is made if it is not there. Its slices and cells are those of the first time.
 
@@ -86,6 +114,7 @@ class DiskStore:
         else:
             self._save(_State(slice_us, cell_m))
         self._files: dict[str, list[_File]] = {}
+        self._statistics: dict[Path, _Statistics] = {}
         for directory in sorted(self._directory.glob("type=*/slice=*/cell=*")):
             self._open(directory)
         for event_type in self._files:
@@ -144,10 +173,11 @@ class DiskStore:
         gone, left = 0, []
         for file in self._files.get(event_type, []):
             if file.slice * self._state.slice_us < evicted_us:
-                footer = pq.read_metadata(file.path)
-                if _bounds(footer, TIME)[1] < evicted_us:
-                    gone += footer.num_rows
+                statistics = self._statistics_of(file)
+                if statistics.latest_us < evicted_us:
+                    gone += statistics.rows
                     _delete(file.path)
+                    del self._statistics[file.path]
                     continue
             left.append(file)
         self._files[event_type] = left
@@ -188,6 +218,7 @@ class DiskStore:
         _write_whole(merged, lambda unfinished: pq.write_table(table, unfinished))
         for file in parts:
             file.path.unlink()
+            self._statistics.pop(file.path, None)
         self._files[event_type] = [file for file in files if file.path.parent != directory] + [_File.of(merged)]
 
     def _save(self, state: _State) -> None:
@@ -220,24 +251,27 @@ class DiskStore:
             return True
         if file.cell is None or not self._touches(file.cell, region):
             return False
-        footer = pq.read_metadata(file.path)
-        earliest, latest = _bounds(footer, TIME)
-        if earliest > until_us or latest < since_us:
-            return False
-        names = set(footer.schema.names)
-        x_min, y_min, x_max, y_max = EXTENT if EXTENT[0] in names else (X, Y, X, Y)
+        known = self._statistics_of(file)
         return not (
-            _bounds(footer, x_min)[1] < region.x - region.half_x
-            or _bounds(footer, x_max)[0] > region.x + region.half_x
-            or _bounds(footer, y_min)[1] < region.y - region.half_y
-            or _bounds(footer, y_max)[0] > region.y + region.half_y
+            known.earliest_us > until_us
+            or known.latest_us < since_us
+            or known.largest_x_min < region.x - region.half_x - ROUNDING_M
+            or known.smallest_x_max > region.x + region.half_x + ROUNDING_M
+            or known.largest_y_min < region.y - region.half_y - ROUNDING_M
+            or known.smallest_y_max > region.y + region.half_y + ROUNDING_M
         )
 
+    def _statistics_of(self, file: _File) -> _Statistics:
+        """Read once: a file never changes."""
+        if file.path not in self._statistics:
+            self._statistics[file.path] = _Statistics.of(file.path)
+        return self._statistics[file.path]
+
     def _touches(self, cell: tuple[int, int], region: Region) -> bool:
-        """Whether a cell and a region meet; rounding must not lose an event on a border, so one cell more counts."""
+        """Whether a cell and a region meet."""
         for at, middle, half in ((cell[0], region.x, region.half_x), (cell[1], region.y, region.half_y)):
-            first, last = (middle - half) / self._state.cell_m - 1, (middle + half) / self._state.cell_m + 1
-            if not math.floor(first) <= at <= math.ceil(last):
+            low, high = middle - half - ROUNDING_M, middle + half + ROUNDING_M
+            if not math.floor(low / self._state.cell_m) <= at <= math.floor(high / self._state.cell_m):
                 return False
         return True
 

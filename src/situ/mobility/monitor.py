@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from situ.kernel.arrays import F64, I64
 from situ.kernel.machine import jit
-from situ.mobility.interests import Interests, Updates, interests_of
+from situ.mobility.geometry import is_inside
+from situ.mobility.interests import Interests, Updates, in_order, interests_at
 
 #: The events of a stream, sorted by time: times, x and y.
 Located = tuple[I64, F64, F64]
@@ -25,7 +24,8 @@ Located = tuple[I64, F64, F64]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`update when quality`: the shape of the region, how long events are recent, and the thresholds."""
+    """`update when quality`: the shape of the region (mobility/geometry.py), how long events are recent, and the
+    thresholds."""
 
     half_x: float
     half_y: float
@@ -33,6 +33,7 @@ class Condition:
     recent_us: int
     precision: float
     recall: float
+    degrees: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +57,25 @@ def quality_interests(
     recent_us: int,
     precision: float,
     recall: float,
+    degrees: bool = False,
 ) -> Interests:
     """The interests of all consumers; order, updates of one time and updates without a place as for `interests_of`.
 
     An event is recent at t if t - recent_us <= time <= t. Events of all streams count together.
 
+    >>> import pyarrow as pa
     >>> updates = Updates(pa.array(["a"] * 3), np.array([0, 9, 12]), np.array([0.0, 4.0, 8.0]), np.zeros(3))
     >>> events = np.array([8, 9, 12]), np.array([4.0, 6.0, 13.0]), np.zeros(3)
     >>> quality_interests(updates, [events], 5.0, 5.0, False, 5, 0.5, 0.6).start_us.tolist()
     [0, 9]
     """
-    placed = np.isfinite(updates.x) & np.isfinite(updates.y) & updates.consumer.is_valid().to_numpy(False)
-    some = np.flatnonzero(placed)
-    kept = Updates(updates.consumer.take(pa.array(some)), updates.times_us[some], updates.x[some], updates.y[some])
-    numbers = pc.rank(kept.consumer, tiebreaker="dense").to_numpy(False).astype(np.int64) - 1
-    consumers = int(numbers.max(initial=-1)) + 1
-    condition = Condition(half_x, half_y, is_round, recent_us, precision, recall)
-    places = LastPlaces.none(consumers)
-    heeded, _ = heed(numbers, kept.times_us, kept.x, kept.y, places, together(streams), condition)
-    rows = np.flatnonzero(heeded)
-    # One update of a time, and none at the place of the one before: all of them begin an interest.
-    return interests_of(Updates(kept.consumer.take(pa.array(rows)), kept.times_us[rows], kept.x[rows], kept.y[rows]))
+    rows, codes = in_order(updates)
+    _, numbers = np.unique(codes[rows], return_inverse=True)
+    condition = Condition(half_x, half_y, is_round, recent_us, precision, recall, degrees)
+    places = LastPlaces.none(int(numbers.max(initial=-1)) + 1)
+    x, y = updates.x[rows], updates.y[rows]
+    heeded, _ = heed(numbers, updates.times_us[rows], x, y, places, together(streams), condition)
+    return interests_at(updates, rows[heeded])
 
 
 def together(streams: Sequence[Located]) -> Located:
@@ -111,7 +110,7 @@ def heed(
     begins = np.zeros(len(order), np.bool_)
     _heed(
         consumers, times_us, x, y, first, end, events[1], events[2], condition.half_x, condition.half_y,
-        condition.is_round, condition.precision, condition.recall, moved.x, moved.y, begins,
+        condition.is_round, condition.degrees, condition.precision, condition.recall, moved.x, moved.y, begins,
     )  # fmt: skip
     heeded = np.zeros(len(order), np.bool_)
     heeded[order] = begins
@@ -121,7 +120,8 @@ def heed(
 @jit
 def _heed(
     consumer: I64, time: I64, x: F64, y: F64, first: I64, end: I64, event_x: F64, event_y: F64, half_x: float,
-    half_y: float, is_round: bool, precision: float, recall: float, last_x: F64, last_y: F64, heeded: np.ndarray,
+    half_y: float, is_round: bool, degrees: bool, precision: float, recall: float, last_x: F64, last_y: F64,
+    heeded: np.ndarray,
 ) -> None:  # fmt: skip
     """Updates are sorted by consumer, time and place; of those of one time the last counts. Writes where the last
     interests are."""
@@ -134,10 +134,10 @@ def _heed(
                 continue
             asked, processed, both = 0, 0, 0
             for event in range(first[k], end[k]):
-                dx, dy = abs(event_x[event] - x[k]), abs(event_y[event] - y[k])
-                is_asked = dx <= half_x and dy <= half_y and (not is_round or dx * dx + dy * dy <= half_x * half_x)
-                dx, dy = abs(event_x[event] - last_x[whose]), abs(event_y[event] - last_y[whose])
-                is_processed = dx <= half_x and dy <= half_y and (not is_round or dx * dx + dy * dy <= half_x * half_x)
+                at_x, at_y = event_x[event], event_y[event]
+                is_asked = is_inside(at_x, at_y, x[k], y[k], half_x, half_y, is_round, degrees)
+                was_x, was_y = last_x[whose], last_y[whose]
+                is_processed = is_inside(at_x, at_y, was_x, was_y, half_x, half_y, is_round, degrees)
                 asked += int(is_asked)
                 processed += int(is_processed)
                 both += int(is_asked and is_processed)

@@ -31,8 +31,8 @@ from situ.graph.query import (
 from situ.lang.resolve import resolve
 from situ.mobility.history import history_us
 
-#: The attribute that names an event's interest.
-INTEREST = "situ_interest"
+#: The attributes that name an event's interest, and say which of the events of one time come first.
+INTEREST, ORDER = "situ_interest", "situ_order"
 
 #: What a moving subscription's complex events have besides their attributes.
 DELIVERED = ("consumer", "interest")
@@ -47,6 +47,7 @@ class MovingQuery:
     graph: OperatorGraph
     delivered: Operator
     before_us: Mapping[str, int]
+    streams: Mapping[str, Stream]  # that are read, as they are declared
 
     @property
     def name(self) -> str:
@@ -73,8 +74,7 @@ class MovingQuery:
 
     @property
     def focal(self) -> Stream:
-        (stream,) = (stream for stream in self.graph.query.streams if stream.name == self.around.focal)
-        return stream
+        return self.streams[self.around.focal]
 
 
 def moving_queries(graph: OperatorGraph, functions: Functions = default_functions) -> tuple[MovingQuery, ...]:
@@ -119,20 +119,22 @@ def _moving(graph: OperatorGraph, subscription: Subscription, functions: Functio
                 remedy="Leave `report timed out` out, or let a subscription that does not move read it.",
             )
     before_us = history_us(graph, subscription.name)
-    streams = [_by_interest(stream) if stream.name in before_us else stream for stream in graph.streams]
-    names = {*before_us, subscription.around.focal if subscription.around else ""}
+    focal = subscription.around.focal if subscription.around else ""
+    streams = {stream.name: stream for stream in graph.streams if stream.name in (*before_us, focal)}
     definitions = [Definition(o.name, (*o.schema.names, INTEREST), _grouped(o.rule)) for o in operators[:-1]]
     plain = Subscription(subscription.name, _grouped(operators[-1].rule))
-    query = Query(tuple(s for s in streams if s.name in names), tuple(definitions), (plain,))
+    by_interest = tuple(_by_interest(stream) for stream in streams.values() if stream.name in before_us)
+    query = Query(by_interest, tuple(definitions), (plain,))
     delivered = replace(operators[-1], schema=_delivered(graph, operators[-1], subscription))
-    return MovingQuery(subscription, resolve(query, functions), delivered, before_us)
+    return MovingQuery(subscription, resolve(query, functions), delivered, before_us, streams)
 
 
 def _by_interest(stream: Stream) -> Stream:
-    """Its rows have been read: attributes lie in columns of their own names. They come by time, and once."""
+    """Its rows have been read: attributes lie in columns of their own names. They come in order, each of them once for
+    every interest; the order is decided once."""
     declared = [replace(attribute, path=()) for attribute in stream.attributes]
-    declared.append(AttributeDeclaration(INTEREST, INT))
-    return replace(stream, attributes=tuple(declared))
+    declared += [AttributeDeclaration(name, INT) for name in (INTEREST, ORDER)]
+    return replace(stream, attributes=tuple(declared), order=ORDER, unique=None)
 
 
 def _grouped(rule: Rule) -> Rule:

@@ -24,12 +24,13 @@ from situ.graph.query import Stream
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import Batch, concat, concat_arrays, one_chunk, without_duplicates
 from situ.kernel.operator import Conditions, contexts_of, tie_attributes
+from situ.kernel.order import total_order
 from situ.kernel.snapshot import digest, digest_of, with_digest
 from situ.lang.unparse import unparse_expression
 from situ.mobility.geometry import Shape
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
 from situ.mobility.monitor import quality_interests
-from situ.mobility.moving_query import DELIVERED, INTEREST, MovingQuery
+from situ.mobility.moving_query import DELIVERED, INTEREST, ORDER, MovingQuery
 from situ.mobility.pairs import PlacedEvents, Regions
 from situ.mobility.store import Asking, EventStore, StoredEvents, evict_before, reals
 from situ.runtime.clock import BEGINNING
@@ -43,6 +44,7 @@ PAIRS_AT_ONCE = 2_000_000
 RECENT_US = 10_000_000
 #: What a test says of an event is a column of the event store.
 _TEST = "_test "
+_SO_FAR = ("passed", "next_key", "next_order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class MovingFlow:
     def __post_init__(self) -> None:
         graph, before_us = self.query.graph, self.query.before_us
         self.contexts = contexts_of(graph, self.functions, self.provenance)
-        self.streams = {stream.name: stream for stream in graph.streams if stream.name in before_us}
+        self.streams = {name: stream for name, stream in self.query.streams.items() if name in before_us}
         readers = {name: tuple(o.name for o in graph.operators if name in o.inputs) for name in self.streams}
         self._ports = {name: Port(name, readers[name], None) for name in self.streams}
         self._flow = self._fresh()
@@ -92,7 +94,7 @@ class MovingFlow:
         self._updates = Inbox()
         self._store = EventStore()
         self._open = self._nobody()
-        self._next_key = 0
+        self._next_key = self._next_order = 0
         self._passed = BEGINNING
 
     def _fresh(self) -> Flow:
@@ -101,7 +103,8 @@ class MovingFlow:
     def _nobody(self) -> Active:
         stream, attribute = self.query.consumer
         nothing, nowhere = np.zeros(0, np.int64), np.zeros(0)
-        consumer = pa.array([], to_arrow(self.query.graph.schemas[stream].type_of(attribute)))
+        (type_,) = (a.type for a in self.query.streams[stream].attributes if a.name == attribute)
+        consumer = pa.array([], to_arrow(type_))
         return Active(Interests(consumer, nothing, nothing, nothing, nowhere, nowhere), nothing)
 
     # --- what is read
@@ -116,11 +119,11 @@ class MovingFlow:
         for node in self._flow.nodes.values():
             if stream in node.inboxes:
                 columns |= node.operator.columns_read(judged)[stream]
-        return frozenset(columns - {INTEREST})
+        return frozenset(columns - {INTEREST, ORDER})
 
     def ties(self, stream: str) -> tuple[str, ...]:
-        """The attributes that order a stream's events of equal time, where their order matters."""
-        return tuple(name for name in tie_attributes(self.streams[stream]) if name != INTEREST)
+        """The attributes that order a stream's events of equal time."""
+        return tie_attributes(self.streams[stream])
 
     def updates_read(self) -> frozenset[str]:
         """The columns of the stream of consumers that say who is where."""
@@ -188,20 +191,21 @@ class MovingFlow:
         return _in_spatiotemporal_order(concat(found))
 
     def _keep(self, name: str, batch: Batch) -> None:
-        """Into the event store: events that some rule may take, with what is known of them."""
-        stream = self.streams[name]
-        context = self.contexts[self._ports[name].readers[0]]
+        """Into the event store: events that some rule may take, in order, with what is known of them."""
+        stream, ties = self.streams[name], self.ties(name)
         if stream.unique is not None:
-            batch, _ = without_duplicates(batch, stream.unique, self.ties(name))
-        masks = {conditions: batch.mask(conditions, context.calls) for conditions in self._tests[name]}
+            batch, _ = without_duplicates(batch, stream.unique, ties)
+        calls = next(iter(self.contexts.values())).calls
+        masks = {conditions: batch.mask(conditions, calls) for conditions in self._tests[name]}
         if () not in masks:
-            wanted = np.logical_or.reduce([mask for mask in masks.values() if mask is not None])
-            batch = batch.take(wanted)
-            masks = {conditions: mask[wanted] for conditions, mask in masks.items() if mask is not None}
-        wanted_columns = sorted({*self.columns_read(name, [c for c in masks if c]), *self.ties(name)})
-        batch.require(wanted_columns)
-        columns = {column: batch.columns[column] for column in wanted_columns}
-        columns |= {_spelt(c): pa.array(mask) for c, mask in masks.items() if mask is not None}
+            batch = batch.take(np.logical_or.reduce([mask for mask in masks.values() if mask is not None]))
+        batch = batch.take(in_total_order(batch, ties))
+        wanted = sorted(self.columns_read(name, self._tests[name]))
+        batch.require(wanted)
+        columns = {column: batch.columns[column] for column in wanted}
+        columns |= {_spelt(conditions): pa.array(mask) for conditions, mask in batch.masks.items()}
+        columns[ORDER] = pa.array(np.arange(self._next_order, self._next_order + len(batch)))
+        self._next_order += len(batch)
         x, y = (reals(batch.columns[place]) for place in _place_of(stream))
         self._store.add(name, Batch(batch.times, columns), x, y)
 
@@ -245,8 +249,9 @@ class MovingFlow:
         stored = [self._store.located(name, BEGINNING, passed - 1) for name in self.streams]
         events = [(found.batch.times, found.x, found.y) for found in stored]
         least = quality.precision or 0.0, quality.recall or 0.0
+        shape = self._shape
         return quality_interests(
-            updates, events, self._shape.half_x, self._shape.half_y, self._shape.is_round, self._recent_us, *least
+            updates, events, shape.half_x, shape.half_y, shape.is_round, self._recent_us, *least, shape.degrees
         )
 
     @property
@@ -319,9 +324,12 @@ class MovingFlow:
         some = self._open.interests
         numbers = {"key": self._open.keys, "number": some.number, "start_us": some.start_us, "x": some.x, "y": some.y}
         tables["open"] = pa.table({"consumer": some.consumer} | {n: pa.array(v) for n, v in numbers.items()})
-        so_far = pa.table({"passed": [self._passed], "next_key": [self._next_key]})
+        so_far = pa.table({name: [value] for name, value in zip(_SO_FAR, self._so_far(), strict=True)})
         tables["so far"] = with_digest(so_far, self.digest)
         return tables
+
+    def _so_far(self) -> tuple[int, int, int]:
+        return self._passed, self._next_key, self._next_order
 
     @cached_property
     def digest(self) -> str:
@@ -351,7 +359,8 @@ class MovingFlow:
         key, number, start, x, y = (columns[name].to_numpy() for name in ("key", "number", "start_us", "x", "y"))
         ends = np.full(len(key), NO_DEADLINE)
         self._open = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
-        ((self._passed, self._next_key),) = (row.values() for row in tables["so far"].to_pylist())
+        so_far = (tables["so far"].column(name)[0].as_py() for name in _SO_FAR)
+        self._passed, self._next_key, self._next_order = so_far
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +389,17 @@ def _in_spatiotemporal_order(batch: Batch) -> Batch:
 def _in_order_of_keys(interests: Interests, keys: I64) -> Active:
     order = np.argsort(keys)
     return Active(interests.take(order), keys[order])
+
+
+def in_total_order(batch: Batch, ties: tuple[str, ...]) -> I64:
+    """The rows of a batch by time, and those of one time by the attributes that decide then."""
+
+    def tie_keys(_: int, rows: I64) -> list[pa.Array]:
+        batch.require(ties)
+        return [batch.columns[name].take(pa.array(rows)) for name in ties]
+
+    together = np.zeros(len(batch), np.int64)
+    return total_order(together, 1, batch.times, together, tie_keys)
 
 
 def _place_of(stream: Stream) -> tuple[str, str]:

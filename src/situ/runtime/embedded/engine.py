@@ -24,7 +24,7 @@ from situ.io.conform import conform
 from situ.io.files import open_source
 from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
-from situ.kernel.batch import Batch, as_timestamps
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
 from situ.kernel.operator import Selections, contexts_of
 from situ.kernel.snapshot import pack, unpack
 from situ.lang.parse import parse
@@ -279,7 +279,7 @@ class Engine:
 
 def _table(operator: Operator, batch: Batch) -> pa.Table:
     columns = {name: batch.columns[name] for name in operator.schema.names}
-    extra = {name: column for name, column in batch.columns.items() if name.startswith("_")}
+    extra = {name: batch.columns[name] for name in (*EXTENT, "_selection", ORIGINS) if name in batch.columns}
     return pa.table(columns | {"_time": as_timestamps(batch.times)} | extra)
 
 

@@ -1,0 +1,241 @@
+"""Moving subscriptions beside what one would write without them, on the Ingolstadt trace.
+
+`python -m situ.bench.mobility [--only spark embedded]`
+
+Some of the vehicles are drivers who ask for waves of hard braking: three vehicles, one after the other, close together,
+within 500 m squares and the last 60 s, and switch every 10 s. Both ways must find the same, or the figure fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+
+from situ.bench.suite import Bar, Figure
+from situ.core.errors import SituError
+from situ.graph.query import Update
+from situ.lab.ingolstadt import trace
+from situ.mobility.interests import Interests, Updates, interests_of
+from situ.runtime.embedded import Engine
+from situ.runtime.spark.detect import detect
+from situ.runtime.spark.session import spark_session
+
+SIZE_M = 500.0
+LIFETIME_US = 60_000_000
+SWITCH_US = 10_000_000
+WITHIN_US = 10_000_000
+SPARK_DRIVERS, EMBEDDED_DRIVERS = 1_000, 100
+SEED = 1
+REPEATS = 3
+
+Say = Callable[[str], None]
+
+_WAVE = """
+  detect   Vehicle(acceleration < -3.5) as a
+           then Vehicle(acceleration < -3.5 and vehicle != a.vehicle and distance(x, y, a.x, a.y) < 50) as b
+           then Vehicle(acceleration < -3.5 and vehicle != a.vehicle and vehicle != b.vehicle
+                        and distance(x, y, b.x, b.y) < 50) as c within 10 s
+  assign   first = a.vehicle, last = c.vehicle, x = c.x, y = c.y
+"""
+_VEHICLE = "time_us int, vehicle string, x double, y double, speed double, acceleration double, lane string"
+_TIME = "time time_us in us  order vehicle"
+
+MOVING = f"""
+stream Vehicle({_VEHICLE}) {_TIME}  at (x, y)
+stream Driver(time_us int, vehicle string, x double, y double) {_TIME}  at (x, y)
+subscribe Wave for Driver(vehicle) {_WAVE}
+  around   Driver square 500 m
+  lifetime 60 s
+  update   every 10 s
+  deliver  complete
+"""
+PLAIN = f"stream Vehicle({_VEHICLE}) {_TIME}\nsubscribe Wave {_WAVE}"
+#: What a user writes who has joined vehicles with interests.
+JOINED = f"""
+stream Vehicle({_VEHICLE}, interest int) {_TIME}
+subscribe Wave {_WAVE.rstrip()}, interest = group.interest
+  group by interest
+"""
+
+
+def drivers(number: int) -> pa.Table:
+    """The updates of some vehicles."""
+    rows = trace()
+    names = np.array(sorted(set(rows["vehicle"].to_pylist())))
+    chosen = np.random.default_rng(SEED).choice(names, number, replace=False)
+    return rows.filter(pc.is_in(rows["vehicle"], pa.array(chosen))).select(["time_us", "vehicle", "x", "y"])
+
+
+def interests(of: pa.Table) -> Interests:
+    times, x, y = (of[name].to_numpy() for name in ("time_us", "x", "y"))
+    return interests_of(Updates(of["vehicle"].combine_chunks(), times, x, y), Update("every", SWITCH_US))
+
+
+def _fastest(run: Callable[[], int], repeats: int = REPEATS) -> tuple[int, float]:
+    """What a run finds, and the seconds of the fastest one."""
+    found, seconds = 0, float("inf")
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        found = run()
+        seconds = min(seconds, time.perf_counter() - begun)
+    return found, seconds
+
+
+def _compared(name: str, ours: tuple[int, float], theirs: tuple[int, float], detail: str, least: float) -> Figure:
+    (found, seconds), (expected, plain_seconds) = ours, theirs
+    if found != expected:
+        raise SituError(f"{name}: {found:,} waves, and {expected:,} the plain way", remedy="One of the two is wrong.")
+    ratio = round(plain_seconds / seconds, 1)
+    detail = f"{detail}: {found:,} waves in {seconds:.2f} s; {plain_seconds:.2f} s the plain way"
+    measured = {"seconds": seconds, "plain_seconds": plain_seconds, "found": found}
+    return Figure(name, ratio, "x", detail, measured, Bar("at least", least))
+
+
+# ---- embedded
+
+
+def embedded_figures(say: Say) -> Iterator[Figure]:
+    """Against one plain query for each interest, on its own slice of time."""
+    rows, of = trace(), drivers(EMBEDDED_DRIVERS)
+    some = interests(of)
+    say(f"embedded: {len(some):,} interests of {EMBEDDED_DRIVERS} drivers")
+    ours = _fastest(lambda: _found(Engine(MOVING), {"Vehicle": rows, "Driver": of}))
+    say("embedded: a query for each interest")
+    theirs = _fastest(lambda: _restarted(rows, some), 1)
+    yield _compared(f"{EMBEDDED_DRIVERS} drivers, embedded", ours, theirs, f"{len(some):,} interests", 5.0)
+
+
+def _found(engine: Engine, tables: dict[str, pa.Table]) -> int:
+    return sum(output.complex_events["Wave"].num_rows for output in engine.run(tables))
+
+
+def _restarted(rows: pa.Table, some: Interests) -> int:
+    times, x, y = (rows[name].to_numpy() for name in ("time_us", "x", "y"))
+    begin = np.searchsorted(times, some.start_us - LIFETIME_US - WITHIN_US, side="left")
+    end = np.searchsorted(times, some.end_us, side="right")
+    found = 0
+    for n in range(len(some)):
+        mine = slice(begin[n], end[n])
+        inside = np.maximum(abs(x[mine] - some.x[n]), abs(y[mine] - some.y[n])) <= SIZE_M / 2
+        table = rows.slice(begin[n], end[n] - begin[n]).filter(pa.array(inside))
+        for output in Engine(PLAIN).run({"Vehicle": table}):
+            at = output.complex_events["Wave"]["_time"].cast(pa.int64()).to_numpy()
+            found += int(np.count_nonzero((at >= some.start_us[n] - LIFETIME_US) & (at <= some.end_us[n])))
+    return found
+
+
+# ---- Spark
+
+
+def spark_figures(say: Say) -> Iterator[Figure]:
+    """Against a join of vehicles and interests by cells and time, every pair of which crosses to Python."""
+    spark = spark_session()
+    of = drivers(SPARK_DRIVERS)
+    some = interests(of)
+    with tempfile.TemporaryDirectory() as directory:
+        files = {name: Path(directory) / f"{name}.parquet" for name in ("Vehicle", "Driver")}
+        for name, table in (("Vehicle", trace()), ("Driver", of)):
+            pq.write_table(table, files[name], row_group_size=50_000)
+        say(f"Spark: {len(some):,} interests of {SPARK_DRIVERS:,} drivers")
+        frames = {name: spark.read.parquet(str(path)) for name, path in files.items()}
+        ours = _fastest(lambda: detect(MOVING, frames)["Wave"].count())
+        say("Spark: a join, every pair of which crosses to Python")
+        crossed: list[int] = []
+        theirs = _fastest(lambda: _joined(spark, frames["Vehicle"], some, crossed), 1)
+    detail = f"{len(some):,} interests, {crossed[0]:,} pairs"
+    yield _compared(f"{SPARK_DRIVERS:,} drivers, Spark", ours, theirs, detail, 2.0)
+
+
+def _joined(spark: SparkSession, vehicles: DataFrame, some: Interests, crossed: list[int]) -> int:
+    """Cells are as large as regions, slices of time as long as a region looks back."""
+    slice_us = LIFETIME_US + WITHIN_US + SWITCH_US
+    last = int(trace()["time_us"].to_numpy().max())
+    end = np.minimum(some.end_us, last)
+    columns = {"interest": np.arange(len(some)), "start": some.start_us, "end": end, "at_x": some.x, "at_y": some.y}
+    regions = spark.createDataFrame(pa.table(columns))
+    since = F.col("start") - (LIFETIME_US + WITHIN_US)
+    reached = (
+        regions.withColumn("cell_x", _cells("at_x"))
+        .withColumn("cell_y", _cells("at_y"))
+        .withColumn("slice", F.explode(F.sequence(_slice(since, slice_us), _slice(F.col("end"), slice_us))))
+    )
+    located = vehicles.withColumns(
+        {"cell_x": _cell("x"), "cell_y": _cell("y"), "slice": _slice(F.col("time_us"), slice_us)}
+    )
+    inside = (
+        (F.abs(F.col("x") - F.col("at_x")) <= SIZE_M / 2)
+        & (F.abs(F.col("y") - F.col("at_y")) <= SIZE_M / 2)
+        & (F.col("time_us") >= since)
+        & (F.col("time_us") <= F.col("end"))
+    )
+    pairs = located.join(F.broadcast(reached), ["cell_x", "cell_y", "slice"]).filter(inside)
+    pairs = pairs.select(*vehicles.columns, "interest", "start", "end").repartition("interest")
+    counted = pairs.mapInArrow(_detected, "found bigint, pairs bigint").agg(F.sum("found"), F.sum("pairs")).collect()
+    crossed.append(counted[0][1])
+    return int(counted[0][0])
+
+
+def _detected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All waves of a partition's interests, less those that are not delivered."""
+    rows = pa.Table.from_batches(list(batches))
+    found = 0
+    if rows.num_rows:
+        heads = rows.group_by("interest").aggregate([("start", "min"), ("end", "min")])
+        key, start, end = (heads[name].to_numpy() for name in ("interest", "start_min", "end_min"))
+        order = np.argsort(key)
+        for output in Engine(JOINED, threads=1).run({"Vehicle": rows.drop_columns(["start", "end"])}):
+            wave = output.complex_events["Wave"]
+            at, of = wave["_time"].cast(pa.int64()).to_numpy(), wave["interest"].to_numpy()
+            mine = order[np.searchsorted(key[order], of)]
+            found += int(np.count_nonzero((at >= start[mine] - LIFETIME_US) & (at <= end[mine])))
+    yield pa.RecordBatch.from_pydict({"found": [found], "pairs": [rows.num_rows]})
+
+
+def _cell(place: str) -> Column:
+    return F.floor(F.col(place) / SIZE_M)
+
+
+def _cells(middle: str) -> Column:
+    low, high = (F.floor((F.col(middle) + side * SIZE_M / 2) / SIZE_M) for side in (-1, 1))
+    return F.explode(F.sequence(low, high))
+
+
+def _slice(time_us: Column, slice_us: int) -> Column:
+    return F.floor(time_us / slice_us)
+
+
+SECTIONS: dict[str, Callable[[Say], Iterator[Figure]]] = {"embedded": embedded_figures, "spark": spark_figures}
+
+
+def mobility_figures(say: Say, only: Sequence[str] = ()) -> Iterator[Figure]:
+    """All figures, or those of some sections."""
+    for name, section in SECTIONS.items():
+        if not only or name in only:
+            yield from section(say)
+
+
+def main() -> int:
+    from situ.bench.__main__ import table
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--only", nargs="+", choices=[*SECTIONS], default=[])
+    progress = Console(stderr=True)
+    found = list(mobility_figures(lambda text: progress.print(f"[dim]{text}[/dim]"), parser.parse_args().only))
+    Console().print(table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
