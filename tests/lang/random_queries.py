@@ -8,6 +8,7 @@ once.
 from __future__ import annotations
 
 import decimal
+from dataclasses import replace
 from functools import cache
 from typing import Any, get_args
 
@@ -219,9 +220,11 @@ def streams() -> SearchStrategy[Stream]:
     units = st.sampled_from([None, "s", "ms", "us", "ns"])
     maybe = st.none() | names()
     locations = st.none() | st.tuples(names(), names())
-    return st.builds(
+    streams = st.builds(
         Stream, names(), declarations, names(), units, maybe, locations, maybe, MICROS, st.none() | MICROS, maybe
     )
+    # Degrees say something of a location only.
+    return st.builds(lambda s, degrees: replace(s, degrees=degrees and s.location is not None), streams, st.booleans())
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 
 from situ.cli.query_file import import_functions, read_query
 from situ.lang.resolve import resolve, warnings
+from situ.mobility.moving_query import moving_queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +43,7 @@ def check_file(file: Path, functions: str | None) -> Checked:
     """The contents of a query file, or the error in it."""
     import_functions(functions)
     query = read_query(file)
-    found = tuple(str(warning) for warning in warnings(resolve(query)))
+    graph = resolve(query)
+    moving_queries(graph)  # what moves needs windows: say so here, not when it runs
+    found = tuple(str(warning) for warning in warnings(graph))
     return Checked(len(query.streams), len(query.definitions), len(query.subscriptions), found)

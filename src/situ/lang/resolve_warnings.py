@@ -42,7 +42,8 @@ def _clauses_without_effect(subscription: Subscription) -> Iterator[tuple[str, s
         ):
             if given is not None:
                 yield clause, "without `around`, nothing moves"
-    if subscription.quality is not None:
+    updates_by_quality = subscription.around and subscription.update and subscription.update.when == "quality"
+    if subscription.quality is not None and not updates_by_quality:
         yield "quality", "results are always exact"
     if subscription.demands:
         yield "demand", "`situ plan` looks at it, an engine does not"

@@ -87,7 +87,7 @@ class MovingFlow:
         self.streams = {name: stream for name, stream in self.query.streams.items() if name in before_us}
         readers = {name: tuple(o.name for o in graph.operators if name in o.inputs) for name in self.streams}
         self._ports = {name: Port(name, readers[name], None) for name in self.streams}
-        self._flow = self._fresh()
+        self.flow = self._fresh()
         self._tests = {name: self._tests_of(name) for name in self.streams}
         self._shape = Shape.of(self.query.around, self.query.focal.degrees)
         self._events = {name: Inbox() for name in self.streams}
@@ -116,7 +116,7 @@ class MovingFlow:
         columns = {*_place_of(self.streams[stream])}
         if (unique := self.streams[stream].unique) is not None:
             columns.add(unique)
-        for node in self._flow.nodes.values():
+        for node in self.flow.nodes.values():
             if stream in node.inboxes:
                 columns |= node.operator.columns_read(judged)[stream]
         return frozenset(columns - {INTEREST, ORDER})
@@ -134,7 +134,7 @@ class MovingFlow:
         return self._tests[stream]
 
     def _tests_of(self, stream: str) -> tuple[Conditions, ...]:
-        readers = [node.operator for node in self._flow.nodes.values() if stream in node.inboxes]
+        readers = [node.operator for node in self.flow.nodes.values() if stream in node.inboxes]
         asked = dict.fromkeys(conditions for reader in readers for conditions in reader.tests()[stream])
         return ((), *asked) if any(reader.counts_positions for reader in readers) else tuple(asked)
 
@@ -171,18 +171,18 @@ class MovingFlow:
         placed = {name: self._placed(name, passed) for name in self.streams}
         found = []
         if len(switch.ending):
-            ending, going = parted(self._flow.snapshot(), switch.ending.keys)
+            ending, going = parted(self.flow.snapshot(), switch.ending.keys)
             end = NO_DEADLINE if self.query.complete else passed
             found.append(self._run(self._restored(ending), switch.ending, placed, self._passed, end))
-            self._flow = self._restored(going)
+            self.flow = self._restored(going)
         for some in self._pieces(switch.passing, placed):
             found.append(self._run(self._fresh(), some, placed, BEGINNING, NO_DEADLINE))
-        found.append(self._run(self._flow, switch.going, placed, self._passed, passed))
+        found.append(self._run(self.flow, switch.going, placed, self._passed, passed))
         for some in self._pieces(switch.begun, placed):
             flow = self._fresh()
             found.append(self._run(flow, some, placed, BEGINNING, passed))
             if passed != NO_DEADLINE:
-                self._flow = self._restored(joined(self._flow.snapshot(), flow.snapshot()))
+                self.flow = self._restored(joined(self.flow.snapshot(), flow.snapshot()))
         still = switch.going, switch.begun
         keys = np.concatenate([active.keys for active in still])
         self._open = _in_order_of_keys(Interests.concat([active.interests for active in still]), keys)
@@ -316,7 +316,7 @@ class MovingFlow:
 
     def snapshot(self) -> dict[str, pa.Table]:
         """The state as tables."""
-        tables = {f"flow/{name}": table for name, table in self._flow.snapshot().items()}
+        tables = {f"flow/{name}": table for name, table in self.flow.snapshot().items()}
         tables |= {f"store/{name}": table for name, table in self._store.tables().items()}
         tables |= {f"events/{name}": inbox.table() for name, inbox in self._events.items() if inbox.waiting}
         if self._updates.waiting:
@@ -335,7 +335,7 @@ class MovingFlow:
     def digest(self) -> str:
         """A state fits the same rules, which read the same columns, around the same regions."""
         subscription = self.query.subscription
-        operators = [node.operator.digests() for node in self._flow.nodes.values()]
+        operators = [node.operator.digests() for node in self.flow.nodes.values()]
         asked = (subscription.around, subscription.lifetime_us, subscription.update, subscription.quality)
         return digest(*asked, *operators, *(sorted(self.columns_read(name)) for name in self.streams))
 
@@ -349,7 +349,7 @@ class MovingFlow:
                 f"the snapshot's state of {self.query.name} is of another program",
                 remedy=f"Let it start afresh: changed=['{self.query.name}']. Or use the query of the snapshot.",
             )
-        self._flow = self._restored(under("flow/", tables))
+        self.flow = self._restored(under("flow/", tables))
         self._store = EventStore.from_tables(under("store/", tables))
         for name, table in under("events/", tables).items():
             self._events[name].restore(table, self._tests[name])

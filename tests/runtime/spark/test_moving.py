@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import situ
 from mobility.interests_by_words import Delivered, Row
@@ -21,6 +25,8 @@ from mobility.test_moving import (
     rows_of,
     text_of,
 )
+from runtime.spark.test_moving_stream import found_by, pieces_of
+from situ.kernel.batch import EXTENT
 from situ.runtime.spark.detect import Detection
 
 pytestmark = pytest.mark.slow
@@ -57,3 +63,26 @@ def test_spark_finds_what_the_embedded_engine_finds(spark: SparkSession, interes
         assert in_order(found) == in_order(expected)
         assert expected
     everything.unpersist()
+
+
+def test_streams_go_on_from_their_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    """Two runs of a streaming query, the second one from the checkpoint of the first, and the embedded engine."""
+    streams, interest = STREAMS.replace("at (x, y)", "at (x, y) watermark 3 s"), INTERESTS[0]
+    text = text_of("chain", interest).replace(STREAMS, streams)
+    rng = np.random.default_rng(2)
+    pieces = pieces_of(rng, random_events(rng, seconds=25))
+    reader = spark.readStream.schema(from_arrow_schema(SCHEMA))
+    for some in (pieces[:4], pieces[4:]):
+        for n, piece in enumerate(some):
+            for name, table in piece.items():
+                (tmp_path / name).mkdir(exist_ok=True)
+                pq.write_table(table, tmp_path / name / f"{len(some)}-{n:03}.parquet")
+        inputs = {name: reader.parquet(str(tmp_path / name)) for name in ("Car", "Lamp")}
+        near = situ.detect(text, inputs, shards=2)["Near"]
+        writer = near.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        assert query.awaitTermination(300)
+    found = sorted(rows_of(spark.read.parquet(str(tmp_path / "out")).toArrow().drop_columns(EXTENT)))
+    expected = sorted(found_by(text, pieces))
+    assert found == expected
+    assert expected

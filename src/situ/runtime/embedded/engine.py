@@ -274,7 +274,8 @@ class Engine:
 
     def program(self, name: str) -> object:
         """What the kernel runs for a definition or subscription; prints itself."""
-        return self._flow.nodes[name].operator
+        flows = [self._flow, *(moving.flow for moving in self._moving.values())]
+        return next(flow.nodes[name].operator for flow in flows if name in flow.nodes)
 
 
 def _table(operator: Operator, batch: Batch) -> pa.Table:

@@ -18,7 +18,7 @@ from situ.mobility.store import EventStore, Region
 from situ.runtime.switching.arrivals import Arrivals
 from situ.runtime.switching.buffer import NUMBER, Buffer, Numbering, whole_numbers
 from situ.runtime.switching.host import OperatorHost
-from situ.runtime.switching.initialisation import History, Initialisation, WindowHistory, basic_history
+from situ.runtime.switching.initialisation import History, Initialisation, Recent, WindowHistory, basic_history
 from situ.runtime.switching.locality import preserves_locality
 from situ.runtime.switching.messages import Counts, Link, Marker
 from situ.runtime.switching.outgoing import ToConsumer, ToReaders
@@ -137,15 +137,16 @@ class ConsumerGraph:
         if self._plan.initialisation != "windows" or self._interest is None:
             return self._basic
         region = self._interest.region
+        since_us = self._interest.start_us - (self._plan.subscription.lifetime_us or 0)
 
         def recent(event_type: str) -> Batch | None:
             """Of a stream, the events in the old region; of an operator, what it made for the old interest."""
             if event_type in self._basic.back_us:
-                return self._store.inside(event_type, start_us - self._basic.back_us[event_type], start_us, region)
+                return self._store.inside(event_type, since_us - self._basic.back_us[event_type], start_us, region)
             made = self._producers[event_type].buffer.now
             return concat(made) if made else None
 
-        return self._windows.estimate(recent)
+        return self._windows.estimate(Recent(since_us, recent))
 
     # --- arrivals
 

@@ -4,12 +4,15 @@
 windows; a count is mapped to time by the mean time between recent events, and windows that come one after the other add
 up. "none": not at all.
 
-The windows' expected completeness is the share of recent selections, of as many events as a window counts, that took no
-longer than the estimate; over several counting windows, the product of their shares.
+The windows' expected completeness looks back: of the selections that ended in the interests so far, each of as many
+events as a window counts, the share that began no earlier than was estimated for that interest. Over several counting
+windows, it is the product of their shares.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -28,8 +31,8 @@ from situ.runtime.switching.execution import Execution, SelectionWindow, chain_u
 
 Initialisation = Literal["basic", "windows", "none"]
 
-#: The recent events of a type, as the operators of a consumer have seen them.
-Recent = Callable[[str], Batch | None]
+#: A mean time between events is over so many of them at least, where there are so many: one alone says little.
+LEAST_TIMES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +48,35 @@ def basic_history(graph: OperatorGraph, output: str) -> History:
     return History(history_us(graph, output), 1.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What a consumer's operators have read for the interest that ends: from its start, less the lifetime, on, complex
+    events of it are delivered. `events`: by type, those in its region, and as far back as relevance time spans go."""
+
+    since_us: int
+    events: Callable[[str], Batch | None]
+
+
 class WindowHistory:
-    """The estimates of "windows" for one subscription."""
+    """The estimates of "windows" for one consumer of a subscription."""
 
     def __init__(self, graph: OperatorGraph, output: str, contexts: Mapping[str, Context]) -> None:
         self._output, self._contexts = output, contexts
         needed = graph.needed(output)
         self._executions = {o.name: execution_of(o) for o in graph.operators if o.name in needed}
+        #: By counting window: the last estimate; selections that ended, and those of them that it was enough for.
+        self._estimates_us: dict[tuple[str, int, str], int] = {}
+        self._ended, self._found = Counter[tuple[str, int, str]](), Counter[tuple[str, int, str]]()
 
     def estimate(self, recent: Recent) -> History:
         back_us: dict[str, int] = {}
-        shares: dict[tuple[str, int, str], float] = {}
 
         def visit(name: str, above_us: int) -> None:
             execution = self._executions.get(name)
             if execution is None:
                 back_us[name] = max(back_us.get(name, 0), above_us)
                 return
-            needs = [self._needs(name, number, execution, recent, shares) for number in range(len(execution.cases))]
+            needs = [self._needs(name, number, execution, recent) for number in range(len(execution.cases))]
             for event_type in self._contexts[name].operator.inputs:
                 longest = max(
                     chain_us(case, event_type, needs_us, execution.relevance_us)
@@ -71,50 +85,66 @@ class WindowHistory:
                 visit(event_type, above_us + longest)
 
         visit(self._output, 0)
-        return History(back_us, float(np.prod(list(shares.values()))))
+        shares = [self._found[window] / ended for window, ended in self._ended.items() if ended]
+        return History(back_us, math.prod(shares))
 
-    def _needs(
-        self, name: str, number: int, execution: Execution, recent: Recent, shares: dict[tuple[str, int, str], float]
-    ) -> dict[str, int]:
+    def _needs(self, name: str, number: int, execution: Execution, recent: Recent) -> dict[str, int]:
         """How long each window of a case takes."""
         needs_us = {}
         for window in execution.cases[number].windows:
-            if window.span_us is not None:
-                needs_us[window.alias] = window.span_us
-                continue
-            needs_us[window.alias], share = self._counted(name, window, execution.relevance_us, recent)
-            shares[name, number, window.alias] = share
+            needs_us[window.alias] = window.span_us or execution.relevance_us
+            if window.span_us is None and window.most is not None and execution.relevance_us > 0:
+                key = name, number, window.alias
+                needs_us[window.alias] = self._counted(key, window, window.most, execution.relevance_us, recent)
         return needs_us
 
-    def _counted(self, name: str, window: SelectionWindow, relevance_us: int, recent: Recent) -> tuple[int, float]:
-        """The time that a counting window takes, and the share of recent selections that took no longer. Where too
-        little is known, it is the relevance time span."""
-        events = recent(window.event_type)
-        if relevance_us == 0 or window.most is None or events is None:
-            return relevance_us, 1.0
-        context = self._contexts[name]
+    def _counted(
+        self, key: tuple[str, int, str], window: SelectionWindow, most: int, relevance_us: int, recent: Recent
+    ) -> int:
+        """The time that a counting window takes. Where nothing is known of it, the relevance time span."""
+        events = recent.events(window.event_type)
+        if events is None:
+            return relevance_us
+        context = self._contexts[key[0]]
         mask = events.mask(own_conditions(window.step), context.calls)
         rows = np.arange(len(events)) if mask is None else np.flatnonzero(mask)
-        keys = [events.column(key).take(pa.array(rows)) for key in context.group_by]
-        group = GroupIndex().numbers(keys, len(rows))
-        return time_of_count(events.times[rows], group, window.most, relevance_us)
+        keys = [events.column(name).take(pa.array(rows)) for name in context.group_by]
+        times, group = events.times[rows], GroupIndex().numbers(keys, len(rows))
+        if key in self._estimates_us:
+            spans = spans_of_count(times, group, most, recent.since_us, relevance_us)
+            self._ended[key] += len(spans)
+            self._found[key] += int(np.count_nonzero(spans <= self._estimates_us[key]))
+        self._estimates_us[key] = time_of_count(times, group, most, relevance_us)
+        return self._estimates_us[key]
 
 
-def time_of_count(times_us: I64, group: I64, count: int, longest_us: int) -> tuple[int, float]:
-    """The time in which so many events of one group come, by the mean time between them; and the share of recent runs
-    of so many events, no longer than `longest_us`, that took no longer.
+def time_of_count(times_us: I64, group: I64, count: int, longest_us: int) -> int:
+    """The time in which so many events of one group come, by the mean of the last so many times between them, or of the
+    last ten, if these are more.
 
     >>> time_of_count(np.array([0, 10, 20, 40]), np.zeros(4, np.int64), 2, 100)
-    (26, 1.0)
+    26
+    """
+    order = np.lexsort((times_us, group))
+    same = np.diff(group[order]) == 0
+    gaps, ends = np.diff(times_us[order])[same], times_us[order][1:][same]
+    if len(gaps) == 0:
+        return longest_us
+    last = gaps[np.argsort(ends, kind="stable")][-max(count, LEAST_TIMES) :]
+    return min(int(count * last.mean()), longest_us)
+
+
+def spans_of_count(times_us: I64, group: I64, count: int, since_us: int, longest_us: int) -> I64:
+    """How long before a time, from which on complex events are wanted, selections of so many events of a group began:
+    those that ended then or later, and took no longer than `longest_us`.
+
+    >>> spans_of_count(np.array([0, 10, 20, 40]), np.zeros(4, np.int64), 2, 15, 100).tolist()
+    [5, -5]
     """
     order = np.lexsort((times_us, group))
     times, group = times_us[order], group[order]
-    gaps = np.diff(times)[group[1:] == group[:-1]]
-    if len(gaps) == 0:
-        return longest_us, 1.0
-    estimate_us = min(int(count * gaps.mean()), longest_us)
-    runs = len(times) - count + 1
-    same = group[count - 1 :] == group[: max(runs, 0)]
-    spans = (times[count - 1 :] - times[: max(runs, 0)])[same]
-    spans = spans[spans <= longest_us]
-    return estimate_us, float(np.mean(spans <= estimate_us)) if len(spans) else 1.0
+    runs = max(len(times) - count + 1, 0)
+    first, last = times[:runs], times[count - 1 :]
+    wanted = (group[:runs] == group[count - 1 :]) & (last >= since_us) & (last - first <= longest_us)
+    spans: I64 = since_us - first[wanted]
+    return spans
