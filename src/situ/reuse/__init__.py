@@ -1,0 +1,1 @@
+"""Reuse: overlapping queries share their work at a stated quality (RECEP)."""
