@@ -3,60 +3,83 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, TypeAlias, TypeVar
 
 import typer
 
 from situ.cli.options import AsJson, user_errors
 
-if TYPE_CHECKING:
-    from situ.lab.panorama import Result
-
 lab = typer.Typer(no_args_is_help=True, help="The papers' experiments, again: our curves beside their claims.")
 
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Where pictures, figures and the report go.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small cases and few of them: to see whether it runs.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the first case; the others follow.")]
+Figures = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST", help="Some of the paper's figures, separated by commas. Default: all.", show_default=False
+    ),
+]
+Result = TypeVar("Result")
 
-@lab.callback()
-def _experiments() -> None:
-    """One command for each paper, also while there is one only."""
+#: As work goes on: how much is done, of how much, and what is tried.
+Say: TypeAlias = Callable[[int, int, str], None]
 
 
 @lab.command()
 def panorama(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures, figures and the report go.")] = Path(
-        "out/panorama"
-    ),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small networks and few cases: to see whether it runs.")
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first case; the others follow.")] = 1,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Some of the paper's figures, such as 9a,10c. Default: all.", show_default=False
-        ),
-    ] = None,
+    out: Out = Path("out/panorama"),
+    quick: Quick = False,
+    seed: Seed = 1,
+    figures: Figures = None,
     as_json: AsJson = False,
 ) -> None:
     """Where operators run and what is pulled: PaNORAMA's Figures 9, 10 and 11."""
-    from situ.lab.panorama import chosen, to_json
+    from situ.lab.claims import verdict
+    from situ.lab.panorama import chosen, run, to_json
 
     with user_errors(as_json):
-        names = chosen([name.strip() for name in figures.split(",")] if figures else [])
-        results = run_with_progress(out, names, seed, quick)
+        names = chosen(_names(figures))
+        results = with_progress(lambda say: run(out, names, seed, quick, say))
         if as_json:
             typer.echo(json.dumps([to_json(result) for result in results]))
         else:
-            show_results(results, out)
+            rows = ((result.name, result.picture.title, verdict(result.parts)) for result in results)
+            show_results("PaNORAMA", rows, out / "panorama.md")
 
 
-def run_with_progress(out: Path, names: Sequence[str], seed: int, quick: bool) -> list[Result]:
+@lab.command()
+def mcep(
+    out: Out = Path("out/mcep"),
+    quick: Quick = False,
+    seed: Seed = 1,
+    figures: Figures = None,
+    as_json: AsJson = False,
+) -> None:
+    """Queries whose interest moves: MCEP's Figures 6a to 6i."""
+    from situ.lab.figure import to_json
+    from situ.lab.mcep import chosen, run
+
+    with user_errors(as_json):
+        names = chosen(_names(figures))
+        results = with_progress(lambda say: run(out, names, seed, quick, say))
+        if as_json:
+            typer.echo(json.dumps([to_json(result) for result in results]))
+        else:
+            rows = ((result.name, result.title, result.verdict) for result in results)
+            show_results("MCEP", rows, out / "mcep.md")
+
+
+def _names(figures: str | None) -> list[str]:
+    return [name.strip() for name in figures.split(",")] if figures else []
+
+
+def with_progress(work: Callable[[Say], Result]) -> Result:
     """The bar goes to standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from situ.lab.panorama import run
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -65,19 +88,17 @@ def run_with_progress(out: Path, names: Sequence[str], seed: int, quick: bool) -
         def say(done: int, total: int, what: str) -> None:
             progress.update(task, completed=done, total=total, description=what)
 
-        return run(out, names, seed, quick, say)
+        return work(say)
 
 
-def show_results(results: Sequence[Result], out: Path) -> None:
+def show_results(paper: str, rows: Iterable[tuple[str, str, str]], report: Path) -> None:
     """A line for each figure, and where the report is."""
     from rich.console import Console
     from rich.table import Table
 
-    from situ.lab.claims import verdict
-
-    table = Table("figure", "", "the paper's claim", title="PaNORAMA")
-    for result in results:
-        table.add_row(result.name, result.picture.title, verdict(result.parts))
+    table = Table("figure", "", "the paper's claim", title=paper)
+    for row in rows:
+        table.add_row(*row)
     console = Console()
     console.print(table)
-    console.print(f"{out / 'panorama.md'}", soft_wrap=True)
+    console.print(f"{report}", soft_wrap=True)

@@ -36,9 +36,12 @@ Points: TypeAlias = tuple[tuple[float, float], ...]
 #: Makes a figure. The seed is that of the first case.
 Experiment: TypeAlias = Callable[[Scale, int, Say], "Figure"]
 
-#: The looks of curves, in their order; those that go together may share a colour by their place.
-COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#17becf", "#7f7f7f")
-MARKERS = ("o", "s", "^", "D", "v", "X", "P", "*")
+#: The looks of curves, in their order; beyond these, lines are dashed, then dotted.
+COLOURS = (
+    "#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#17becf", "#7f7f7f", "#e377c2", "#bcbd22",
+)  # fmt: skip
+MARKERS = ("o", "s", "^", "D", "v", "X", "P", "*", "<", ">")
+LINES = ("-", "--", ":")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def draw(figure: Figure, out: Path) -> None:
         look, again = number % len(COLOURS), number // len(COLOURS)
         axis.plot(
             [x for x, _ in points], [y for _, y in points], label=name, color=COLOURS[look], marker=MARKERS[look],
-            markersize=5, linestyle=("-", "--", ":")[again % 3],
+            markersize=5, linestyle=LINES[again % len(LINES)],
         )  # fmt: skip
     _scale_axes(axis, figure)
     axis.set_xlabel(figure.x_label)
@@ -119,7 +122,7 @@ def draw(figure: Figure, out: Path) -> None:
     axis.set_title(f"Figure {figure.name}: {figure.title}", fontsize=10)
     axis.grid(alpha=0.3)
     if figure.curves:
-        drawing.legend(loc="outside right upper", fontsize=8, frameon=False)
+        drawing.legend(loc="outside right upper", fontsize=8, frameon=False, handlelength=3)
     save(drawing, out)
 
 

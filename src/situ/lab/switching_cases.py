@@ -17,8 +17,9 @@ S = 1_000_000
 BEFORE_S = 120
 #: A consumer's mean speed is above this: most have long waits at lights, in which nothing is switched.
 DRIVES_M_PER_S = 7.0
-#: Cameras stand so far apart, in both directions, and film a square of this size.
-CAMERAS_M = 100.0
+#: Cameras stand so far apart, in both directions, and film a square of this size. The first one stands off the grid of
+#: static operator graphs, so that none stands on the border of a region.
+CAMERAS_M, FIRST_CAMERA_M = 100.0, 37.0
 #: One vehicle in so many is a friend's.
 FRIENDS = 20
 
@@ -152,8 +153,8 @@ def _frames(
         {
             "time_us": time_us,
             "camera": number,
-            "x": (number // lines + 0.5) * CAMERAS_M,
-            "y": (number % lines + 0.5) * CAMERAS_M,
+            "x": number // lines * CAMERAS_M + FIRST_CAMERA_M,
+            "y": number % lines * CAMERAS_M + FIRST_CAMERA_M,
             "vehicle": pa.concat_arrays([vehicles.combine_chunks(), pa.nulls(len(empty_camera), pa.string())]),
             "friend": np.concatenate([friends, np.zeros(len(empty_camera), np.bool_)]),
         }

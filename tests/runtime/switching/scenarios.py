@@ -49,7 +49,7 @@ def graph_of(rule: str, interest: str) -> OperatorGraph:
     return resolve(parse(f"{STREAMS}{definitions}subscribe Near for {focal}(id)\n  {body}\n  {interest}\n"))
 
 
-def events_of(seed: int, rule: str = "", interest: str = "", seconds: int = 14) -> dict[str, list[Row]]:
+def events_of(seed: int, rule: str = "", interest: str = "", seconds: int = 9) -> dict[str, list[Row]]:
     return random_events(np.random.default_rng([seed, len(rule), len(interest)]), seconds)
 
 

@@ -12,7 +12,7 @@ from situ.kernel.batch import Batch
 from situ.kernel.operator import contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.switching.initialisation import WindowHistory, basic_history, time_of_count
+from situ.runtime.switching.initialisation import Recent, WindowHistory, basic_history, spans_of_count, time_of_count
 from situ.runtime.switching.switch import switch
 
 STREAMS = """
@@ -30,7 +30,8 @@ def estimated_s(graph: OperatorGraph, times_s: list[float], v: int = 1) -> dict[
     columns = {"v": pa.array([v] * len(times_s)), "id": pa.array([1] * len(times_s))}
     recent = Batch((np.array(times_s) * 1e6).astype(np.int64), columns)
     windows = WindowHistory(graph, "Near", contexts_of(graph, default, provenance=True))
-    return {name: back_us / 1e6 for name, back_us in windows.estimate(lambda _: recent).back_us.items()}
+    estimate = windows.estimate(Recent(0, lambda _: recent))
+    return {name: back_us / 1e6 for name, back_us in estimate.back_us.items()}
 
 
 @pytest.mark.parametrize(
@@ -61,13 +62,20 @@ def test_operators_on_a_path_add_up() -> None:
 
 def test_counts_are_by_group() -> None:
     times = np.array([0, 1, 10, 11, 20, 21])
-    assert time_of_count(times, np.array([0, 1, 0, 1, 0, 1]), 3, 1000) == (30, 1.0)
-    assert time_of_count(times, np.zeros(6, np.int64), 3, 1000)[0] == 12
+    assert time_of_count(times, np.array([0, 1, 0, 1, 0, 1]), 3, 1000) == 30
+    assert time_of_count(times, np.zeros(6, np.int64), 2, 1000) == 8
+    assert spans_of_count(times, np.array([0, 1, 0, 1, 0, 1]), 2, 21, 1000).tolist() == [10]
 
 
-def test_the_share_of_runs_that_took_no_longer() -> None:
-    # Pairs are 1, 1, 1 and 9 apart; a pair is expected to take twice the mean, which is 6.
-    assert time_of_count(np.array([0, 1, 2, 3, 12]), np.zeros(5, np.int64), 2, 1000) == (6, 0.75)
+def test_a_mean_is_of_the_last_times_between_events() -> None:
+    """Those of the first 20 events are 100, the following ones are 1."""
+    times = np.cumsum([100] * 20 + [1] * 20)
+    group = np.zeros(40, np.int64)
+    assert time_of_count(times, group, 2, 10_000) == 2
+    assert time_of_count(times, group, 20, 10_000) == 20
+    assert time_of_count(times, group, 30, 10_000) == 20 + 10 * 100
+    assert time_of_count(times, group, 30, 150) == 150
+    assert time_of_count(times[:1], group[:1], 2, 150) == 150
 
 
 def passing_cars(rng: np.random.Generator, seconds: int) -> dict[str, pa.Table]:
@@ -90,10 +98,8 @@ def test_expected_completeness_is_near_what_is_measured(count: int) -> None:
         switch(graph, "Near", events, initialisation=how, optimise=False) for how in ("basic", "windows", "none")
     )
     measured = windows.delivered.num_rows / basic.delivered.num_rows
-    assert basic.expected_completeness == 1.0
-    # An estimate from below: a complex event later in an interest needs less of its history.
-    assert 0.5 < windows.expected_completeness < 1.0
-    assert -0.05 < measured - windows.expected_completeness < 0.3
+    assert (basic.expected_completeness, none.expected_completeness) == (1.0, None)
+    assert measured == pytest.approx(windows.expected_completeness, abs=0.05)
     assert none.delivered.num_rows < windows.delivered.num_rows < basic.delivered.num_rows
     assert windows.counts.events_streamed < basic.counts.events_streamed
     assert windows.counts.overhead < 0.5 * basic.counts.overhead

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mobility.interests_by_words import consumers, heeded, located
-from mobility.test_moving import in_order
+from mobility.interests_by_words import consumers, deliveries, heeded, located
+from mobility.test_moving import STREAMS, in_order, random_events, shuffled
 from runtime.switching.scenarios import (
     ALL_RULES,
     INTERESTS,
@@ -22,6 +22,8 @@ from runtime.switching.scenarios import (
     tables_of,
 )
 from situ.core.errors import InputError, SituError
+from situ.lang.parse import parse
+from situ.lang.resolve import resolve
 from situ.mobility.interests import Updates, interests_of
 from situ.runtime.switching.locality import preserves_locality
 from situ.runtime.switching.switch import switch
@@ -30,11 +32,11 @@ SOME = [(rule, INTERESTS[(0, 1, 3)[number % 3]]) for number, rule in enumerate(A
 EVERY = [(rule, interest) for rule in ALL_RULES for interest in INTERESTS]
 
 
-def check(rule: str, interest: str, seeds: range) -> None:
+def check(rule: str, interest: str, seeds: range, seconds: int) -> None:
     graph = graph_of(rule, interest)
     some = 0
     for seed in seeds:
-        events = events_of(seed, rule, interest)
+        events = events_of(seed, rule, interest, seconds)
         expected = expected_of(rule, graph, events)
         for optimise in (False, True):
             switched = run(graph, events, optimise=optimise, deliver="complete")
@@ -45,13 +47,13 @@ def check(rule: str, interest: str, seeds: range) -> None:
 
 @pytest.mark.parametrize(("rule", "interest"), SOME)
 def test_delivered_is_what_the_definition_says(rule: str, interest: str) -> None:
-    check(rule, interest, range(1))
+    check(rule, interest, range(2), 8)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rule", "interest"), EVERY)
 def test_delivered_is_what_the_definition_says_of_more(rule: str, interest: str) -> None:
-    check(rule, interest, range(1, 4))
+    check(rule, interest, range(2, 4), 14)
 
 
 @pytest.mark.parametrize("rule", ["chain", "join", "two paths"])
@@ -140,7 +142,7 @@ def test_an_optimiser_streams_and_runs_no_more(rule: str) -> None:
 
 def test_a_graph_that_preserves_locality_streams_a_small_part() -> None:
     graph = graph_of("local chain", "around Car square 60 m lifetime 10 s")
-    events = events_of(3, seconds=25)
+    events = events_of(3, seconds=14)
     off, on = (run(graph, events, optimise=optimise).counts for optimise in (False, True))
     assert on.events_streamed < 0.4 * off.events_streamed
     assert on.steps_reused.total() > 0
@@ -149,11 +151,11 @@ def test_a_graph_that_preserves_locality_streams_a_small_part() -> None:
 
 def test_events_that_others_have_a_say_in_are_logged() -> None:
     graph = graph_of("chain", INTERESTS[0])
-    counts = run(graph, events_of(1, "chain", seconds=25)).counts
+    counts = run(graph, events_of(1, "chain", seconds=12)).counts
     pairs = ("Pair", "Near")
     assert counts.reused[pairs] == 0
     assert counts.logged[pairs] >= counts.log_messages[pairs] > 0
-    rarely = run(graph, events_of(1, "chain", seconds=25), log_every_us=60_000_000).counts
+    rarely = run(graph, events_of(1, "chain", seconds=12), log_every_us=60_000_000).counts
     assert rarely.logged[pairs] == counts.logged[pairs]
     assert rarely.log_messages[pairs] < counts.log_messages[pairs]
 
@@ -217,3 +219,76 @@ def test_delivered_has_the_attributes_and_whose_they_are() -> None:
     delivered = run(graph_of("single", INTERESTS[0]), events_of(1)).delivered
     assert delivered.column_names == ["v", "consumer", "interest", "_time"]
     assert delivered.schema.field("_time").type == pa.timestamp("us", tz="UTC")
+
+
+def random_query(rng: np.random.Generator) -> tuple[str, str, int, int]:
+    """Definitions, a rule and how many seconds it looks back in Car and Lamp: one or two levels, windows at random."""
+    low, high, every = (int(n) for n in rng.integers(1, 4, 3))
+    then = ("then", "then each")[rng.integers(2)]
+    level = [
+        (f"detect Car as a {then} Lamp(v >= a.v) as b within {low} s assign v = b.v", low, low),
+        (f"detect Car(v > 1) as a and Lamp as b within {low} s assign v = a.v", low, low),
+        (f"detect Car(v > 1){{1,2}} as a {then} Car(v < 2) as b within {low} s assign v = b.v + count(a)", low, 0),
+        (f"aggr every {every} s over {low + 1} s detect Car and outer Lamp assign v = count(Car)", low + 1, low + 1),
+        ("detect Car(v > 2) as a assign v = a.v", 0, 0),
+    ]
+    body, cars, lamps = level[rng.integers(len(level))]
+    above = [
+        (f"detect Below as p {then} Below(v > p.v) as q within {high} s assign v = q.v", high),
+        (f"detect Below as p then not Lamp within {high} s assign v = p.v", high),
+        (f"aggr every {every} s over {high} s detect Below assign v = sum(Below.v)", high),
+        (f"detect Below as p {then} Car(v > p.v) as q within {high} s assign v = q.v after match skip past last", high),
+    ]
+    if rng.random() < 0.2:
+        return "", body, cars, lamps
+    rule, span = above[rng.integers(len(above))]
+    reads_lamps = lamps > 0 or "not Lamp" in rule
+    return f"define Below(v) {body}\n", rule, cars + span, (lamps + span) if reads_lamps else 0
+
+
+def random_interest(rng: np.random.Generator) -> str:
+    size = int(rng.integers(15, 70))
+    shape = (f"square {size} m", f"circle {size // 2} m", f"rectangle {size} m x 25 m")[rng.integers(3)]
+    update = ("update basic", "update every 2 s", "update moved 8 m")[rng.integers(3)]
+    return f"around {('Car', 'Lamp')[rng.integers(2)]} {shape} {update} lifetime {rng.integers(0, 6)} s"
+
+
+def check_random(seed: int) -> int:
+    rng = np.random.default_rng([seed, 77])
+    definitions, rule, cars_s, lamps_s = random_query(rng)
+    interest = random_interest(rng)
+    focal = interest.split()[1]
+    graph = resolve(parse(f"{STREAMS}{definitions}subscribe Near for {focal}(id) {rule} {interest}"))
+    events = random_events(rng, 10)
+    expected = sorted(deliveries(graph, events, {"Car": cars_s, "Lamp": lamps_s}), key=lambda one: one[:3])
+    per_arrival = (None, 2)[rng.integers(2)]
+    for optimise in (False, True):
+        switched = run(graph, events, optimise=optimise, per_arrival=per_arrival)
+        assert in_order(rows_of(switched)) == in_order(expected), (seed, optimise)
+    return len(expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_graphs_windows_and_interests(seed: int) -> None:
+    check_random(seed)
+
+
+@pytest.mark.slow
+def test_more_random_graphs_windows_and_interests() -> None:
+    assert sum(check_random(seed) > 0 for seed in range(8, 60)) > 20
+
+
+def test_updates_and_events_may_come_in_any_order() -> None:
+    graph = graph_of("chain", INTERESTS[0])
+    events = events_of(4)
+    mixed = {name: shuffled(np.random.default_rng(1), rows) for name, rows in events.items()}
+    assert in_order(rows_of(run(graph, mixed))) == in_order(rows_of(run(graph, events)))
+
+
+def test_a_consumer_that_jumps_to_where_nothing_is() -> None:
+    graph = graph_of("single", "around Lamp square 20 m lifetime 10 s")
+    cars = [{"id": 1, "x": 0.0, "y": 0.0, "v": 4, "ts": ts} for ts in range(9)]
+    lamp = [{"id": 7, "x": x, "y": 0.0, "v": 0, "ts": ts} for ts, x in ((2, 0.0), (4, 1e6), (6, 5.0))]
+    switched = run(graph, {"Car": cars, "Lamp": lamp})
+    assert [row[1:3] for row in rows_of(switched)] == [(1, t) for t in range(5)] + [(3, t) for t in range(9)]
+    assert switched.counts.reused.total() == 0

@@ -105,11 +105,12 @@ class ConsumerGraph:
         since_us = start_us - (self._plan.subscription.lifetime_us or 0)
         points = {name: since_us - back_us for name, back_us in history.back_us.items()}
         if self._plan.initialisation == "none":
-            points = dict.fromkeys(points, start_us)
+            points, history = dict.fromkeys(points, start_us), History({}, None)
         self._interest = Marker(number, start_us, region, points)
         for query in self._queries:
             query.begin(self._interest, start_us)
-        self.expected.append(history.expected_completeness)
+        if history.expected_completeness is not None:
+            self.expected.append(history.expected_completeness)
         self.counts.switches += 1
         self._began_at, self._streamed, self._is_switching = self._at, 0, True
         self._arrive_until(self._at)

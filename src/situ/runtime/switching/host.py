@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from situ.runtime.clock import BEGINNING
 from situ.runtime.compile import compile_operator
 from situ.runtime.inbox import Inbox
 from situ.runtime.switching.buffer import NUMBER, as_origins, whole_numbers
-from situ.runtime.switching.messages import Counts, Link, Log, Marker, Message, Progress, Streamed
+from situ.runtime.switching.messages import Counts, Kept, Link, Marker, Progress, Received, Streamed
 from situ.runtime.switching.provenance import Provenance
 from situ.runtime.switching.steps import Steps, are_independent, steps_of, with_windows
 
@@ -67,20 +67,16 @@ class Input:
         while self.marker is None and (message := self.link.receive()) is not None:
             self._take(message)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Received) -> None:
         match message:
-            case Streamed(events):
+            case Streamed(events) | Kept(events):
                 self.inbox.add(self._named(events))
-            case Log(numbers):
-                self.inbox.add(self._named(self.link.buffer.retrieve(numbers)))
             case Progress(before_us):
                 self.before_us = before_us
             case Marker():
                 self.marker = message
-
-    def reuse(self) -> None:
-        """What stands in the buffer already and is of this interest, too."""
-        self.inbox.add(self._named(self.link.buffer.reused))
+            case _:
+                assert_never(message)
 
     def _named(self, events: Batch) -> Batch:
         """Events as their own origins, so that the kernel names selections by the events that were read."""
@@ -136,7 +132,6 @@ class OperatorHost:
         self._outgoing.begin(marker)
         for input_ in self._inputs.values():
             input_.begin()
-            input_.reuse()
         self._running, self._is_first_pass = compile_operator(self._context), True
         self._processed_us, self._produced, self._number = BEGINNING, [], marker.number
 

@@ -38,10 +38,10 @@ LEAST_TIMES = 10
 @dataclass(frozen=True, slots=True)
 class History:
     """How far back each atomic stream begins, before the start of an interest less the lifetime, and which share of
-    the complex events is expected to be found."""
+    the complex events is expected to be found (None: nobody knows)."""
 
     back_us: Mapping[str, int]
-    expected_completeness: float
+    expected_completeness: float | None
 
 
 def basic_history(graph: OperatorGraph, output: str) -> History:

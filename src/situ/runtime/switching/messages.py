@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from situ.kernel.arrays import I64
 from situ.kernel.batch import Batch
@@ -51,7 +51,15 @@ class Progress:
     before_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Events that are not streamed: the reader finds them in its buffer, because a marker or a log says so."""
+
+    events: Batch
+
+
 Message: TypeAlias = Marker | Streamed | Log | Progress
+Received: TypeAlias = Marker | Streamed | Kept | Progress
 
 
 @dataclass(slots=True)
@@ -92,25 +100,32 @@ class Counts:
 
 
 class Link:
-    """A FIFO stream from a producer to a reader. What the reader got is in the event storage: `buffer`."""
+    """A FIFO stream from a producer to a reader. What was streamed for the interest before is in the event storage, in
+    `buffer`; there a reader finds what markers and logs name."""
 
     def __init__(self, producer: str, reader: str, buffer: Buffer, counts: Counts) -> None:
-        self.producer, self.buffer = producer, buffer
+        self.producer, self._buffer = producer, buffer
         self._name, self._counts = (producer, reader), counts
-        self._queue: deque[Message] = deque()
+        self._queue: deque[Received] = deque()
 
     def send(self, message: Message) -> None:
         match message:
             case Streamed(events):
                 self._counts.streamed[self._name] += len(events)
+                self._queue.append(message)
             case Log(numbers):
                 self._counts.logged[self._name] += len(numbers)
                 self._counts.log_messages[self._name] += 1
+                self._queue.append(Kept(self._buffer.retrieve(numbers)))
             case Marker():
-                self._counts.reused[self._name] += len(self.buffer.reused)
+                self._queue.append(message)
+                if message.reuse_since_us is not None:
+                    self._counts.reused[self._name] += len(self._buffer.reused)
+                    self._queue.append(Kept(self._buffer.reused))
             case Progress():
-                pass
-        self._queue.append(message)
+                self._queue.append(message)
+            case _:
+                assert_never(message)
 
-    def receive(self) -> Message | None:
+    def receive(self) -> Received | None:
         return self._queue.popleft() if self._queue else None

@@ -34,11 +34,12 @@ LOG_EVERY_US = 1_000_000
 @dataclass(frozen=True, slots=True)
 class Switched:
     """What came of it. `delivered`: attributes, consumer, interest and `_time`, for each consumer in spatiotemporal
-    order. `expected_completeness`: the mean over all switches. `provenance` (on request): of each consumer."""
+    order. `expected_completeness`: the mean over all switches (None: nobody knows). `provenance` (on request): by
+    consumer."""
 
     delivered: pa.Table
     counts: Counts
-    expected_completeness: float
+    expected_completeness: float | None
     provenance: Mapping[object, Provenance]
 
 
@@ -95,7 +96,7 @@ def switch(
     return Switched(
         _delivered(plan, {key: one for key, (one, _) in graphs.items()}, interests.consumer.type),
         counts,
-        float(np.mean(expected)) if expected else 1.0,
+        float(np.mean(expected)) if expected else None,
         {key: known for key, (_, known) in graphs.items() if known is not None},
     )
 
