@@ -1,6 +1,6 @@
 """Moving subscriptions beside what one would write without them, on the Ingolstadt trace.
 
-`python -m situ.bench.mobility [--only spark embedded]`
+`python -m situ.bench.mobility [--only embedded spark streaming initialisation predictor migration]`
 
 Some of the vehicles are drivers who ask for waves of hard braking: three vehicles, one after the other, close together,
 within 500 m squares and the last 60 s, and switch every 10 s. Both ways must find the same, or the figure fails.
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,11 @@ from rich.console import Console
 from situ.bench.suite import Bar, Figure
 from situ.core.errors import SituError
 from situ.graph.query import Update
+from situ.lab.figure import FULL
 from situ.lab.ingolstadt import trace
+from situ.lab.mcep_migration import saved
+from situ.lab.mcep_prediction import as_long_as_on_demand, traffic
+from situ.lab.mcep_switching import figure_6a, figure_6d
 from situ.mobility.interests import Interests, Updates, interests_of
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.detect import detect
@@ -216,7 +221,67 @@ def _slice(time_us: Column, slice_us: int) -> Column:
     return F.floor(time_us / slice_us)
 
 
-SECTIONS: dict[str, Callable[[Say], Iterator[Figure]]] = {"embedded": embedded_figures, "spark": spark_figures}
+# ---- MCEP's figures
+
+
+def streaming_figures(say: Say) -> Iterator[Figure]:
+    """Of Figure 6a: what the streaming optimiser leaves out, and one moving query beside static graphs."""
+    say("streaming optimiser, static graphs (minutes)")
+    curves = figure_6a(FULL, SEED, lambda *_: None).curves
+    fewer = {}
+    for name in ("traffic", "video"):
+        on, off = (np.array(curves[f"{name}, {how} optimiser"])[:, 1] for how in ("with", "without"))
+        fewer[name] = 100 * (1 - on / off)
+        detail = ", ".join(f"{edge:g} m {share:.0%}" for edge, share in curves[f"{name}, with optimiser"])
+        against = f"{name}: one moving query / static graphs 100 m apart"
+        worst = max(share for _, share in curves[f"{name}, with optimiser"])
+        yield Figure(against, round(100 * worst, 1), "%", f"of the events, by edge: {detail}", {"curves": curves})
+    least = min(float(some.min()) for some in fewer.values())
+    shown = "; ".join(f"{name} {some.min():.0f}% to {some.max():.0f}%" for name, some in fewer.items())
+    yield Figure(
+        "streaming optimiser, fewer events", round(least, 1), "%", f"by edge: {shown}", {}, Bar("at least", 60)
+    )
+
+
+def initialisation_figures(say: Say) -> Iterator[Figure]:
+    """Of Figure 6d."""
+    say("initialisation by windows")
+    curves = figure_6d(FULL, SEED, lambda *_: None).curves
+    complete, overhead = ([y for _, y in curves[f"windows: {what}"]] for what in ("completeness", "overhead"))
+    detail = f"at {max(overhead):.1%} overhead at most; completeness {min(complete):.2f} to {max(complete):.2f}"
+    share = round(float(np.mean(complete)), 2) if max(overhead) < 0.1 else 0.0
+    yield Figure("window initialisation, completeness", share, "", detail, {"curves": curves}, Bar("at least", 0.8))
+
+
+def predictor_figures(say: Say) -> Iterator[Figure]:
+    """Of Figures 6e and 6f."""
+    say("query predictor")
+    found = as_long_as_on_demand(traffic(FULL, SEED))
+    for name, seconds, precision in (
+        ("eagerness expected for each switch", found.expected_s, found.expected_precision),
+        ("one eagerness for all switches", found.fixed_s, found.fixed_precision),
+    ):
+        share = round(100 * seconds / found.on_demand_s, 1) if precision >= 0.9 else 100.0
+        detail = f"{seconds:.3f} s, {found.on_demand_s:.2f} s on demand; precision {precision:.3f}"
+        yield Figure(f"predictor, {name}: latency", share, "%", detail, asdict(found), Bar("at most", 10))
+
+
+def migration_figures(say: Say) -> Iterator[Figure]:
+    """Of Figure 6h."""
+    say("migration plans")
+    share = saved(SEED)
+    detail = "bandwidth-delay product; 100,000 KiB of state, 41 brokers, exact future"
+    yield Figure("migcep / greedy migration, less", round(100 * share, 1), "%", detail, {}, Bar("at least", 40))
+
+
+SECTIONS: dict[str, Callable[[Say], Iterator[Figure]]] = {
+    "embedded": embedded_figures,
+    "spark": spark_figures,
+    "streaming": streaming_figures,
+    "initialisation": initialisation_figures,
+    "predictor": predictor_figures,
+    "migration": migration_figures,
+}
 
 
 def mobility_figures(say: Say, only: Sequence[str] = ()) -> Iterator[Figure]:

@@ -160,9 +160,11 @@ def _startup(cache: Path, say: Say) -> Figure:
 
 def _placement(say: Say) -> Iterator[Figure]:
     """The planner's; `python -m situ.bench.placement` has these alone."""
+    from situ.bench.mobility import mobility_figures
     from situ.bench.placement import placement_figures
 
     yield from placement_figures(lambda what, done, of: None if done else say(what))
+    yield from mobility_figures(say)
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.graph.query import Around, Update
+from situ.graph.query import Update
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.machine import jit
-from situ.mobility.geometry import Shape, distance_m
+from situ.mobility.geometry import distance_m
 
 #: An update is heeded if the consumer is elsewhere than at the last one that was.
 BASIC = Update("basic")
@@ -121,9 +121,3 @@ def _heed(consumer: I64, time: I64, x: F64, y: F64, wait_us: int, apart: float, 
                 continue
         heeded[k] = True
         last = k
-
-
-def half_sizes(around: Around) -> tuple[float, float, bool]:
-    """How far a region reaches from its middle to each side, and whether it is round."""
-    shape = Shape.of(around)
-    return shape.half_x, shape.half_y, shape.is_round

@@ -16,10 +16,10 @@ from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream, Subscription
 from situ.kernel.batch import Batch, as_timestamps
 from situ.kernel.operator import Context, contexts_of, no_events
+from situ.mobility.geometry import Shape
 from situ.mobility.history import history_us
-from situ.mobility.interests import BASIC, Interests, Updates, half_sizes, interests_of
+from situ.mobility.interests import BASIC, Interests, Updates, interests_of
 from situ.mobility.store import Asking, EventStore, Region, StoredEvents, evict_before
-from situ.mobility.subscriptions import moving
 from situ.runtime.embedded.pieces import read_whole
 from situ.runtime.switching.arrivals import Arrivals, arrivals_of, located
 from situ.runtime.switching.consumer_graph import ConsumerGraph, Plan
@@ -112,7 +112,7 @@ def _located(stream: Stream, events: Mapping[str, pa.Table]) -> StoredEvents:
 
 
 def _moving(graph: OperatorGraph, name: str) -> Subscription:
-    known = {subscription.name: subscription for subscription in moving(graph)}
+    known = {subscription.name: subscription for subscription in graph.query.subscriptions if subscription.around}
     if name not in known:
         raise SituError(f"no moving subscription {name!r} in the query", remedy=did_you_mean(name, known))
     return known[name]
@@ -139,7 +139,7 @@ def _run(
     store, stored = EventStore(), 0
     arrivals.store(store, 0, 0)
     assert plan.subscription.around is not None, "it moves"
-    half_x, half_y, is_round = half_sizes(plan.subscription.around)
+    shape = Shape.of(plan.subscription.around)
     graphs: dict[object, tuple[ConsumerGraph, Provenance | None]] = {}
     consumers = interests.consumer.to_pylist()
     started = {key: int(interests.start_us[row]) for row, key in reversed([*enumerate(consumers)])}
@@ -152,7 +152,7 @@ def _run(
         if key not in graphs:
             known = Provenance(len(arrivals)) if provenance else None
             graphs[key] = ConsumerGraph(plan, store, arrivals, known), known
-        region = Region(float(interests.x[row]), float(interests.y[row]), half_x, half_y, is_round)
+        region = Region(float(interests.x[row]), float(interests.y[row]), shape.half_x, shape.half_y, shape.is_round)
         graphs[key][0].switch_to(int(interests.number[row]), start_us, region)
         started[key] = start_us
         asking = Asking(min(started.values()), plan.subscription.lifetime_us or 0, back_us)
