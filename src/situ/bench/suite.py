@@ -85,6 +85,7 @@ def figures(cache: Path, say: Say) -> Iterator[Figure]:
     yield from _latency(say)
     yield _startup(cache, say)
     yield from _placement(say)
+    yield from _mobility(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[Figure]:
@@ -160,10 +161,15 @@ def _startup(cache: Path, say: Say) -> Figure:
 
 def _placement(say: Say) -> Iterator[Figure]:
     """The planner's; `python -m situ.bench.placement` has these alone."""
-    from situ.bench.mobility import mobility_figures
     from situ.bench.placement import placement_figures
 
     yield from placement_figures(lambda what, done, of: None if done else say(what))
+
+
+def _mobility(say: Say) -> Iterator[Figure]:
+    """Of moving subscriptions; `python -m situ.bench.mobility` has these alone."""
+    from situ.bench.mobility import mobility_figures
+
     yield from mobility_figures(say)
 
 
