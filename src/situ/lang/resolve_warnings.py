@@ -8,6 +8,7 @@ from typing import assert_never
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Seq, Step
 from situ.graph.query import Subscription
+from situ.graph.sharing import asks_for_quality, dependent
 
 
 def warnings(graph: OperatorGraph) -> tuple[str, ...]:
@@ -27,11 +28,11 @@ def unsupported_clauses(graph: OperatorGraph) -> tuple[str, ...]:
     return tuple(
         f"subscription {subscription.name}: `{clause}` has no effect: {effect}."
         for subscription in graph.query.subscriptions
-        for clause, effect in _clauses_without_effect(subscription)
+        for clause, effect in _clauses_without_effect(graph, subscription)
     )
 
 
-def _clauses_without_effect(subscription: Subscription) -> Iterator[tuple[str, str]]:
+def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) -> Iterator[tuple[str, str]]:
     if subscription.around is None:
         if subscription.consumer is not None:
             yield "for", "without `around`, there is one result for all consumers"
@@ -42,9 +43,10 @@ def _clauses_without_effect(subscription: Subscription) -> Iterator[tuple[str, s
         ):
             if given is not None:
                 yield clause, "without `around`, nothing moves"
-    updates_by_quality = subscription.around and subscription.update and subscription.update.when == "quality"
-    if subscription.quality is not None and not updates_by_quality:
-        yield "quality", "results are always exact"
+    if subscription.quality is not None and subscription.around is None:
+        yield "quality", "without `around`, results are always exact"
+    elif asks_for_quality(subscription) and (name := dependent(graph, subscription)) is not None:
+        yield "quality", f"matches of {name} depend on each other, so interests do not share them"
     if subscription.demands:
         yield "demand", "`situ plan` looks at it, an engine does not"
 

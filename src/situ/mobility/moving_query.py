@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from situ.core.errors import QueryError
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
-from situ.core.types import INT
+from situ.core.types import DOUBLE, INT, Type
 from situ.graph.expressions import GroupKey
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.graph.query import (
@@ -28,14 +28,17 @@ from situ.graph.query import (
     Stream,
     Subscription,
 )
+from situ.graph.sharing import asks_for_quality, dependent
 from situ.lang.resolve import resolve
 from situ.mobility.history import history_us
 
 #: The attributes that name an event's interest, and say which of the events of one time come first.
 INTEREST, ORDER = "situ_interest", "situ_order"
 
-#: What a moving subscription's complex events have besides their attributes.
+#: What a moving subscription's complex events have besides their attributes, and what those have that may be found on
+#: behalf of others.
 DELIVERED = ("consumer", "interest")
+QUALITY = ("precision", "recall")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class MovingQuery:
     delivered: Operator
     before_us: Mapping[str, int]
     streams: Mapping[str, Stream]  # that are read, as they are declared
+    reuses: bool  # interests may share what is found, at the quality that the subscription asks for
 
     @property
     def name(self) -> str:
@@ -125,8 +129,9 @@ def _moving(graph: OperatorGraph, subscription: Subscription, functions: Functio
     plain = Subscription(subscription.name, _grouped(operators[-1].rule))
     by_interest = tuple(_by_interest(stream) for stream in streams.values() if stream.name in before_us)
     query = Query(by_interest, tuple(definitions), (plain,))
-    delivered = replace(operators[-1], schema=_delivered(graph, operators[-1], subscription))
-    return MovingQuery(subscription, resolve(query, functions), delivered, before_us, streams)
+    shares = asks_for_quality(subscription) and dependent(graph, subscription) is None
+    delivered = replace(operators[-1], schema=_delivered(graph, operators[-1], subscription, shares))
+    return MovingQuery(subscription, resolve(query, functions), delivered, before_us, streams, shares)
 
 
 def _by_interest(stream: Stream) -> Stream:
@@ -147,15 +152,17 @@ def _grouped(rule: Rule) -> Rule:
     return replace(rule, cases=cases, group_by=group_by)
 
 
-def _delivered(graph: OperatorGraph, operator: Operator, subscription: Subscription) -> Schema:
+def _delivered(graph: OperatorGraph, operator: Operator, subscription: Subscription, shares: bool) -> Schema:
     assert subscription.consumer is not None, "resolved: somebody moves"
-    for name in DELIVERED:
+    stream, attribute = subscription.consumer
+    own: dict[str, Type] = dict(zip(DELIVERED, (graph.schemas[stream].type_of(attribute), INT), strict=True))
+    if shares:
+        own |= dict.fromkeys(QUALITY, DOUBLE)
+    for name in own:
         if name in operator.schema.names:
             raise QueryError(
                 f"{subscription.name} assigns {name!r}, which every moving subscription has of its own",
                 place=subscription.place,
                 remedy="Choose another name.",
             )
-    stream, attribute = subscription.consumer
-    types = (graph.schemas[stream].type_of(attribute), INT)
-    return Schema((*operator.schema.attributes, *zip(DELIVERED, types, strict=True)))
+    return Schema((*operator.schema.attributes, *own.items()))

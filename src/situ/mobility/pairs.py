@@ -101,13 +101,23 @@ class PlacedEvents:
         _sort_each(events, offsets)
         return events, np.repeat(np.arange(len(regions)), counts)
 
-    def _join(self, regions: Regions, at: I64, events: I64) -> None:
+    def reached(self, x: F64, y: F64) -> tuple[F64, I64, I64]:
+        """Of regions around some middles: x as the grid counts it, and the first and last column and row of cells."""
         grid, shape = self.grid, self.shape
-        x = (regions.x + 180.0) % 360.0 - 180.0 if shape.degrees else regions.x
-        reach_x, reach_y = shape.reach(regions.y)
-        columns = _reached(x - grid.x, reach_x, grid.width)
-        rows = _reached(regions.y - grid.y, reach_y, grid.height)
-        _join(self.times_us, self.x, self.y, self.rows, self.offsets, grid.columns, grid.rows, columns, rows,
+        x = (x + 180.0) % 360.0 - 180.0 if shape.degrees else x
+        reach_x, reach_y = shape.reach(y)
+        columns, rows = _reached(x - grid.x, reach_x, grid.width), _reached(y - grid.y, reach_y, grid.height)
+        if shape.degrees:
+            columns[:, 1] = np.minimum(columns[:, 1], columns[:, 0] + grid.columns - 1)  # once around
+        else:
+            columns = np.stack([np.maximum(columns[:, 0], 0), np.minimum(columns[:, 1], grid.columns - 1)], axis=1)
+        rows = np.stack([np.maximum(rows[:, 0], 0), np.minimum(rows[:, 1], grid.rows - 1)], axis=1)
+        return x, columns, rows
+
+    def _join(self, regions: Regions, at: I64, events: I64) -> None:
+        shape = self.shape
+        x, columns, rows = self.reached(regions.x, regions.y)
+        _join(self.times_us, self.x, self.y, self.rows, self.offsets, self.grid.columns, columns, rows,
               regions.since_us, regions.until_us, x, regions.y, shape.half_x, shape.half_y, shape.is_round,
               shape.degrees, at, events, len(events) > 0)  # fmt: skip
 
@@ -143,22 +153,17 @@ def _reached(middle: F64, reach: F64, size: float) -> I64:
 
 @jit
 def _join(
-    times: I64, x: F64, y: F64, by_cell: I64, offsets: I64, columns: int, rows: int, reached_columns: I64,
-    reached_rows: I64, since: I64, until: I64, middle_x: F64, middle_y: F64, half_x: float, half_y: float,
+    times: I64, x: F64, y: F64, by_cell: I64, offsets: I64, columns: int, reached_columns: I64, reached_rows: I64,
+    since: I64, until: I64, middle_x: F64, middle_y: F64, half_x: float, half_y: float,
     is_round: bool, degrees: bool, at: I64, events: I64, write: bool,
 ) -> None:  # fmt: skip
     """Counts the events of each region in `at`, or writes them from there on, cell by cell."""
     for region in range(len(since)):
-        first, last = reached_columns[region, 0], reached_columns[region, 1]
-        if degrees:
-            last = min(last, first + columns - 1)  # once around
-        else:
-            first, last = max(first, 0), min(last, columns - 1)
-        for row in range(max(reached_rows[region, 0], 0), min(reached_rows[region, 1], rows - 1) + 1):
-            for column in range(first, last + 1):
+        for row in range(reached_rows[region, 0], reached_rows[region, 1] + 1):
+            for column in range(reached_columns[region, 0], reached_columns[region, 1] + 1):
                 cell = row * columns + column % columns
                 some = by_cell[offsets[cell] : offsets[cell + 1]]
-                for k in range(_first_from(times, some, since[region]), len(some)):
+                for k in range(first_from(times, some, since[region]), len(some)):
                     event = some[k]
                     if times[event] > until[region]:
                         break
@@ -176,7 +181,7 @@ def _sort_each(events: I64, offsets: I64) -> None:
 
 
 @jit
-def _first_from(times: I64, some: I64, since: int) -> int:
+def first_from(times: I64, some: I64, since: int) -> int:
     """The first of some events, which are by time, that is not before a time."""
     low, high = 0, len(some)
     while low < high:

@@ -164,31 +164,35 @@ class MovingFlow:
 
     def advance(self, passed: int) -> Batch:
         """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
-        for name, inbox in self._events.items():
-            if (ready := inbox.before(passed)) is not None:
-                self._keep(name, ready)
+        placed = self._read(passed)
         switch = self._switch(passed)
-        placed = {name: self._placed(name, passed) for name in self.streams}
         found = []
         if len(switch.ending):
             ending, going = parted(self.flow.snapshot(), switch.ending.keys)
             end = NO_DEADLINE if self.query.complete else passed
-            found.append(self._run(self._restored(ending), switch.ending, placed, self._passed, end))
+            found.append(self._deliver(self._restored(ending), switch.ending, placed, self._passed, end))
             self.flow = self._restored(going)
         for some in self._pieces(switch.passing, placed):
-            found.append(self._run(self._fresh(), some, placed, BEGINNING, NO_DEADLINE))
-        found.append(self._run(self.flow, switch.going, placed, self._passed, passed))
+            found.append(self._deliver(self._fresh(), some, placed, BEGINNING, NO_DEADLINE))
+        found.append(self._deliver(self.flow, switch.going, placed, self._passed, passed))
         for some in self._pieces(switch.begun, placed):
             flow = self._fresh()
-            found.append(self._run(flow, some, placed, BEGINNING, passed))
+            found.append(self._deliver(flow, some, placed, BEGINNING, passed))
             if passed != NO_DEADLINE:
                 self.flow = self._restored(joined(self.flow.snapshot(), flow.snapshot()))
         still = switch.going, switch.begun
         keys = np.concatenate([active.keys for active in still])
-        self._open = _in_order_of_keys(Interests.concat([active.interests for active in still]), keys)
+        self._open = in_order_of_keys(Interests.concat([active.interests for active in still]), keys)
         self._passed = passed
         self._forget(passed)
-        return _in_spatiotemporal_order(concat(found))
+        return in_spatiotemporal_order(concat(found))
+
+    def _read(self, passed: int) -> dict[str, PlacedStream]:
+        """Events that time has passed go into the store; all that it has."""
+        for name, inbox in self._events.items():
+            if (ready := inbox.before(passed)) is not None:
+                self._keep(name, ready)
+        return {name: self._placed(name, passed) for name in self.streams}
 
     def _keep(self, name: str, batch: Batch) -> None:
         """Into the event store: events that some rule may take, in order, with what is known of them."""
@@ -209,11 +213,11 @@ class MovingFlow:
         x, y = (reals(batch.columns[place]) for place in _place_of(stream))
         self._store.add(name, Batch(batch.times, columns), x, y)
 
-    def _placed(self, name: str, passed: int) -> _Placed:
+    def _placed(self, name: str, passed: int) -> PlacedStream:
         found = self._store.located(name, BEGINNING, passed - 1)
         masks = {c: found.batch.columns[_spelt(c)].to_numpy(False) for c in self._tests[name] if c and len(found)}
         events = PlacedEvents.of(found.batch.times, found.x, found.y, self._shape)
-        return _Placed(found, masks, events)
+        return PlacedStream(found, masks, events)
 
     def _switch(self, passed: int) -> Switch:
         """The interests that location updates before `passed` begin, and those that they end."""
@@ -239,7 +243,7 @@ class MovingFlow:
         ended = found.end_us != NO_DEADLINE
         every = replace(found, number=number)
         parts = (old & ended, ~old & ended, ~old & ~ended, old & ~ended)
-        return Switch(*(_in_order_of_keys(every.take(rows), keys[rows]) for rows in parts))
+        return Switch(*(in_order_of_keys(every.take(rows), keys[rows]) for rows in parts))
 
     def _interests(self, updates: Updates, passed: int) -> Interests:
         update, quality = self.query.subscription.update or BASIC, self.query.subscription.quality
@@ -265,7 +269,7 @@ class MovingFlow:
         begin = some.start_us - self.query.lifetime_us - self.query.before_us[name]
         return Regions(np.maximum(begin, since_us), some.end_us, some.x, some.y)
 
-    def _pieces(self, active: Active, placed: Mapping[str, _Placed]) -> Iterator[Active]:
+    def _pieces(self, active: Active, placed: Mapping[str, PlacedStream]) -> Iterator[Active]:
         """Interests that are read together."""
         if not len(active):
             return
@@ -276,17 +280,19 @@ class MovingFlow:
         for some in np.split(np.arange(len(active)), np.flatnonzero(np.diff(piece)) + 1):
             yield active.take(some)
 
-    def _run(self, flow: Flow, active: Active, placed: Mapping[str, _Placed], since_us: int, before: int) -> Batch:
-        """Let interests read what they have not read; what of it is delivered."""
+    def _run(self, flow: Flow, active: Active, placed: Mapping[str, PlacedStream], since_us: int, before: int) -> Batch:
+        """Let interests read what they have not read; what they find."""
         if len(active):
             for name, port in self._ports.items():
                 events, interests = placed[name].index.pairs(self._regions(name, active, since_us))
                 flow.add(port, placed[name].batch(events, active.keys[interests]))
-        found = flow.advance(before)[self.query.name].events
-        return self._delivered(found, active)
+        return flow.advance(before)[self.query.name].events
 
-    def _delivered(self, found: Batch, active: Active) -> Batch:
-        """With a time from the start of the interest, less the lifetime, to its end."""
+    def _deliver(
+        self, flow: Flow, active: Active, placed: Mapping[str, PlacedStream], since_us: int, before: int
+    ) -> Batch:
+        """Of what interests find, that with a time from the start of the interest, less the lifetime, to its end."""
+        found = self._run(flow, active, placed, since_us, before)
         keys = found.columns.pop(INTEREST).to_numpy()
         rows = np.searchsorted(active.keys, keys)
         some = active.interests
@@ -364,7 +370,7 @@ class MovingFlow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class PlacedStream:
     """Events of the store, with what tests say of them, and where they are."""
 
     stored: StoredEvents
@@ -379,14 +385,14 @@ class _Placed:
         return batch
 
 
-def _in_spatiotemporal_order(batch: Batch) -> Batch:
+def in_spatiotemporal_order(batch: Batch) -> Batch:
     """For every consumer, all of an interest before all of the next, and by time within (MCEP, section 3.1)."""
     consumer, interest = (batch.columns[name] for name in DELIVERED)
     order = np.lexsort((batch.times, interest.to_numpy(), pc.rank(consumer, tiebreaker="dense").to_numpy()))
     return batch.take(order)
 
 
-def _in_order_of_keys(interests: Interests, keys: I64) -> Active:
+def in_order_of_keys(interests: Interests, keys: I64) -> Active:
     order = np.argsort(keys)
     return Active(interests.take(order), keys[order])
 

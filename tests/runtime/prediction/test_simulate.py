@@ -164,8 +164,9 @@ def test_switches_are_what_the_words_say(eagerness: int | None, deliver: str) ->
 
 
 def numbers_of_interests(text: str, events: dict[str, list[Row]], consumer: int) -> list[int]:
-    """Of what the engine delivers to a consumer."""
-    outputs = [o.complex_events["Near"] for o in Engine(text).run(tables_of(events)) if "Near" in o.complex_events]
+    """Of what the engine delivers to a consumer, who shares nothing with others."""
+    alone = text if "when quality" in text else text.partition(" quality ")[0]
+    outputs = [o.complex_events["Near"] for o in Engine(alone).run(tables_of(events)) if "Near" in o.complex_events]
     return [row["interest"] for table in outputs for row in table.to_pylist() if row["consumer"] == consumer]
 
 

@@ -36,7 +36,8 @@ from situ.runtime.compile import refuse_unbounded_state
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
 from situ.runtime.flow import Flow, Port
 from situ.runtime.inbox import latest
-from situ.runtime.moving import MovingFlow, under
+from situ.runtime.moving import under
+from situ.runtime.reusing import Counts, ReusingFlow, moving_flow
 
 #: Rows that `feed` takes.
 Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -103,7 +104,7 @@ class Engine:
         plain = without_moving(self.graph)
         self._threads = self.threads or os.cpu_count() or 1
         self._moving = {
-            query.name: MovingFlow(query, self.functions, self.provenance, self._threads)
+            query.name: moving_flow(query, self.functions, self.provenance, self._threads)
             for query in moving_queries(self.graph, self.functions)
         }
         contexts = contexts_of(plain, self.functions, self.provenance, self.only_selections)
@@ -125,6 +126,11 @@ class Engine:
             if stream.name == moving.query.focal.name:
                 read |= moving.updates_read()
         return StreamReader(stream, read, self.provenance)
+
+    @property
+    def reuse(self) -> dict[str, Counts]:
+        """What moving subscriptions that ask for a quality have shared so far."""
+        return {name: moving.counts for name, moving in self._moving.items() if isinstance(moving, ReusingFlow)}
 
     # --- unbounded input
 

@@ -18,7 +18,7 @@ from situ.kernel.batch import EXTENT, Batch, one_chunk, without_duplicates
 from situ.kernel.operator import SLICE, Context, contexts_of
 from situ.mobility.moving_query import MovingQuery
 from situ.runtime.compile import compile_operator
-from situ.runtime.moving import MovingFlow
+from situ.runtime.reusing import moving_flow
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
 from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, EveryTask, OneTask, Partitioning, partitioning_of
@@ -185,7 +185,7 @@ class StageRun:
     ) -> Iterator[pa.RecordBatch]:
         if not arrived.get((updates, query.focal.name)):
             return  # nobody is here
-        moving = MovingFlow(query, loaded(self.functions))
+        moving = moving_flow(query, loaded(self.functions))
         for name in query.before_us:
             moving.add(name, rows_to_batch(arrived.get((events, name), []), self.plan.read(name)))
         moving.add_updates(rows_to_batch(arrived[updates, query.focal.name], self.plan.read(query.focal.name)))

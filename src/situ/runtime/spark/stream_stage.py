@@ -24,6 +24,7 @@ from situ.kernel.snapshot import pack, unpack
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.flow import Flow, Port, operators_in
 from situ.runtime.moving import MovingFlow, under
+from situ.runtime.reusing import moving_flow
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
 from situ.runtime.spark.partitioning import Anywhere, BySlice, EveryTask, partitioning_of
@@ -153,7 +154,7 @@ class StreamStage:
         handed = {port.type for port in ports.values() if port.stream is None}
         lows = {(name, shard): BEGINNING for name in handed for shard in range(self.shards)}
         clock = Clock.of(self.plan.graph.streams)
-        moving = {query.name: MovingFlow(query, loaded(self.functions)) for query in self._stage.moving}
+        moving = {query.name: moving_flow(query, loaded(self.functions)) for query in self._stage.moving}
         running = _Shard(shard, Flow(mine, list(ports.values())), moving, ports, clock, mine, lows)
         if state is not None:
             self._restore(running, unpack(state))

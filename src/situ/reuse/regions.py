@@ -1,0 +1,131 @@
+"""Which regions are processed, and on behalf of which interests.
+
+A region that is processed for one interest is processed on behalf of others, too, if what they would have read is in it
+with the precision and recall that they ask for (RECEP, section 3). That is judged exactly, on the atomic events of the
+time that the covered interest asks for; of the time to come, by the area that both regions share. Interests come one
+after the other, and try the nearest regions first: the maximum neighbour heuristic (section 4.1.2), on interests.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.machine import inlined, jit
+from situ.mobility.geometry import distance_m, is_inside
+from situ.mobility.pairs import PlacedEvents, Regions, first_from
+
+#: So many regions are tried for an interest, the nearest ones.
+TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """For each interest, the region that is processed on its behalf, how well it fits, and how many regions were
+    tried. Regions that were there already have the first numbers; the others are those of interests, in order."""
+
+    by: I64
+    precision: F64
+    recall: F64
+    tried: int
+
+
+def share(
+    events: PlacedEvents, known_x: F64, known_y: F64, since_known_us: I64, asked: Regions, precision: float,
+    recall: float,
+) -> Shared:  # fmt: skip
+    """Regions for interests, which come by their start. A known region serves an interest that asks for nothing before
+    it was there.
+
+    >>> from situ.mobility.geometry import Shape
+    >>> ten = np.arange(10)
+    >>> events = PlacedEvents.of(ten, ten.astype(float), ten * 0.0, Shape(3.0, 3.0))
+    >>> asked = Regions(np.zeros(3, np.int64), np.full(3, 9), np.array([3.0, 4.0, 8.0]), np.zeros(3))
+    >>> nothing = np.zeros(0)
+    >>> shared = share(events, nothing, nothing, nothing.astype(np.int64), asked, 0.8, 0.8)
+    >>> shared.by.tolist(), shared.recall.round(2).tolist()
+    ([0, 0, 2], [1.0, 0.86, 1.0])
+    """
+    known, count = len(known_x), len(asked)
+    x, y = np.concatenate([known_x, asked.x]), np.concatenate([known_y, asked.y])
+    since = np.concatenate([since_known_us, asked.since_us])
+    by, shares = np.empty(count, np.int64), np.ones((count, 2))
+    sizes = events.counts(asked)
+    chosen = np.concatenate([np.arange(known), np.empty(count, np.int64)])
+    shape = events.shape
+    x, columns, rows = events.reached(x, y)
+    tried = _share(
+        known, x, y, since, asked.since_us, asked.until_us, sizes, events.times_us, events.x, events.y, events.rows,
+        events.offsets, events.grid.columns, columns, rows, shape.half_x, shape.half_y, shape.is_round, shape.degrees,
+        precision, recall, TRIES, chosen, by, shares,
+    )  # fmt: skip
+    return Shared(by, shares[:, 0].copy(), shares[:, 1].copy(), int(tried))
+
+
+@inlined
+def _shared_area(
+    x: float, y: float, other_x: float, other_y: float, half_x: float, half_y: float, is_round: bool, degrees: bool
+) -> float:
+    """The part of a region that another one of the same shape has, too."""
+    if is_round:
+        half = min(distance_m(x, y, other_x, other_y, degrees) / (2 * half_x), 1.0)
+        return 2 / math.pi * (math.acos(half) - half * math.sqrt(1 - half * half))
+    east, north = distance_m(x, y, other_x, y, degrees), distance_m(x, y, x, other_y, degrees)
+    return max(1 - east / (2 * half_x), 0.0) * max(1 - north / (2 * half_y), 0.0)
+
+
+@jit
+def _share(
+    known: int, x: F64, y: F64, since: I64, asked_since: I64, asked_until: I64, sizes: I64, times: I64, event_x: F64,
+    event_y: F64, by_cell: I64, offsets: I64, width: int, columns: I64, rows: I64, half_x: float, half_y: float,
+    is_round: bool, degrees: bool, precision: float, recall: float, tries: int, chosen: I64, by: I64, shares: F64,
+) -> int:  # fmt: skip
+    """`chosen` has the known regions, and gets those that are chosen; how many were tried."""
+    used, tried = known, 0
+    for k in range(len(by)):
+        asked = known + k
+        by[k] = asked
+        nearest, last = 0.0, -1
+        for _ in range(tries):
+            best, away = -1, np.inf
+            for at in range(used):
+                one = chosen[at]
+                if since[one] > asked_since[k] or not is_inside(
+                    x[one], y[one], x[asked], y[asked], half_x, half_y, is_round, degrees
+                ):
+                    continue
+                far = distance_m(x[one], y[one], x[asked], y[asked], degrees)
+                if far < away and (far > nearest or (far == nearest and at > last)):
+                    best, away = at, far
+            if best < 0:
+                break
+            nearest, last, tried = away, best, tried + 1
+            one = chosen[best]
+            processed, both = 0, 0
+            for row in range(rows[one, 0], rows[one, 1] + 1):
+                for column in range(columns[one, 0], columns[one, 1] + 1):
+                    cell = row * width + column % width
+                    some = by_cell[offsets[cell] : offsets[cell + 1]]
+                    for n in range(first_from(times, some, asked_since[k]), len(some)):
+                        event = some[n]
+                        if times[event] > asked_until[k]:
+                            break
+                        at_x, at_y = event_x[event], event_y[event]
+                        if is_inside(at_x, at_y, x[one], y[one], half_x, half_y, is_round, degrees):
+                            processed += 1
+                            both += is_inside(at_x, at_y, x[asked], y[asked], half_x, half_y, is_round, degrees)
+            precise = both / processed if processed else 1.0
+            complete = both / sizes[k] if sizes[k] else 1.0
+            if asked_until[k] == NO_DEADLINE:  # of the time to come, the regions say how much they share
+                to_come = _shared_area(x[one], y[one], x[asked], y[asked], half_x, half_y, is_round, degrees)
+                precise, complete = min(precise, to_come), min(complete, to_come)
+            if precise >= precision and complete >= recall:
+                by[k], shares[k, 0], shares[k, 1] = one, precise, complete
+                break
+        if by[k] == asked:
+            chosen[used] = asked
+            used += 1
+    return tried

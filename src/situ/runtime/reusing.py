@@ -1,0 +1,284 @@
+"""A moving subscription whose interests share what is found, at the quality that it asks for (RECEP).
+
+What is processed is a region, and not an interest: it begins with one interest, and goes on for as long as others are
+served well enough by it. So consumers who follow each other along a road share a few regions, however many they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from situ.core.functions import Functions
+from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.batch import Batch, concat
+from situ.kernel.machine import jit
+from situ.mobility.geometry import Shape
+from situ.mobility.interests import Interests
+from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY, MovingQuery
+from situ.mobility.pairs import PlacedEvents, Regions
+from situ.reuse.regions import share
+from situ.runtime.clock import BEGINNING
+from situ.runtime.flow import Flow
+from situ.runtime.inbox import Inbox
+from situ.runtime.interest_state import joined, parted
+from situ.runtime.moving import Active, MovingFlow, PlacedStream, in_order_of_keys, in_spatiotemporal_order
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Interests with the keys of the regions that are processed on their behalf, and how well these fit."""
+
+    active: Active
+    regions: I64
+    precision: F64
+    recall: F64
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    def take(self, rows: np.ndarray) -> Served:
+        return Served(self.active.take(rows), self.regions[rows], self.precision[rows], self.recall[rows])
+
+    def still(self, active: Active) -> Served:
+        """The same interests, with the ends that they have now."""
+        some = in_order_of_keys(active.interests, active.keys)
+        rows = np.searchsorted(self.active.keys, some.keys)
+        return Served(some, self.regions[rows], self.precision[rows], self.recall[rows])
+
+    def and_(self, more: Served) -> Served:
+        active = _together(self.active, more.active)
+        fits = ((self.precision, more.precision), (self.recall, more.recall))
+        both = Served(active, np.concatenate([self.regions, more.regions]), *map(np.concatenate, fits))
+        return both.take(np.argsort(active.keys))
+
+
+@dataclass
+class Counts:
+    """What was asked and what was done: interests and regions; events that interests would have read, and that were
+    read; regions that were tried on behalf of an interest."""
+
+    interests: int = 0
+    regions: int = 0
+    events_asked: int = 0
+    events_read: int = 0
+    tried: int = 0
+
+
+class ReusingFlow(MovingFlow):
+    """Runs a moving subscription, and lets interests share regions. Regions take the place of interests in the flow of
+    operators; `_served` says by which region each open interest is served."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        quality = self.query.subscription.quality
+        assert quality is not None, "it reuses"
+        self._least = quality.precision or 0.0, quality.recall or 0.0
+        self._regions_open = self._nobody()
+        self._served = Served(self._open, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+        self._next_region = 0
+        self._found = Inbox()  # what open regions have found, for interests to come
+        self.counts = Counts()
+
+    @property
+    def _longest_us(self) -> int:
+        """How far back before its start an interest looks."""
+        return self.query.lifetime_us + max(self.query.before_us.values())
+
+    def advance(self, passed: int) -> Batch:
+        """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
+        placed = self._read(passed)
+        switch = self._switch(passed)
+        found = self._process(self.flow, self._regions_open, placed, self._passed, passed)
+        served = self._served.still(_together(switch.ending, switch.going))
+        delivered = [self._to(served, found)]
+        new = _by_start(_together(switch.passing, switch.begun))
+        if len(new):
+            more, regions = self._shared(new, placed)
+            found = concat([*self._found.waiting, found, *self._begun(regions, placed, passed)])
+            self._found.waiting.clear()
+            delivered.append(self._to(more, found))
+            served = served.and_(more)
+        self._found.add(found)
+        self._end(served, passed)
+        self._passed = passed
+        self._forget(passed)
+        return in_spatiotemporal_order(concat(delivered))
+
+    def _shared(self, new: Active, placed: Mapping[str, PlacedStream]) -> tuple[Served, Active]:
+        """By which regions new interests, which come by their start, are served; and the regions that are new."""
+        some, known = new.interests, self._regions_open.interests
+        events = _all_events(list(placed.values()), self._shape)
+        asked = Regions(some.start_us - self._longest_us, some.end_us, some.x, some.y)
+        shared = share(events, known.x, known.y, known.start_us - self._longest_us, asked, *self._least)
+        own = shared.by - len(known)  # the interest whose region it is; none, if it was there before
+        run, first, until = np.full(len(new), -1, np.int64), np.empty(len(new), np.int64), np.empty(len(new), np.int64)
+        count = _runs(own, asked.since_us, asked.until_us, run, first, until, np.full(len(new), -1, np.int64))
+        first, until = first[:count], until[:count]
+        keys = self._next_region + np.arange(count)
+        self._next_region += count
+        places = own[first]
+        regions = Interests(
+            pa.nulls(count, some.consumer.type), np.zeros(count, np.int64), some.start_us[first], until,
+            some.x[places], some.y[places],
+        )  # fmt: skip
+        of = np.where(own < 0, np.append(self._regions_open.keys, 0)[np.minimum(shared.by, len(known))],
+                      np.append(keys, 0)[run])  # fmt: skip
+        self.counts.interests += len(new)
+        self.counts.regions += count
+        self.counts.tried += shared.tried
+        self.counts.events_asked += int(events.counts(asked).sum())
+        return Served(new, of, shared.precision, shared.recall), Active(regions, keys)
+
+    def _begun(self, regions: Active, placed: Mapping[str, PlacedStream], passed: int) -> Iterator[Batch]:
+        """What new regions find. Those that go on join the others."""
+        over = regions.interests.end_us != NO_DEADLINE
+        for some in self._pieces(regions.take(over), placed):
+            yield self._process(self._fresh(), some, placed, BEGINNING, NO_DEADLINE)
+        for some in self._pieces(regions.take(~over), placed):
+            flow = self._fresh()
+            yield self._process(flow, some, placed, BEGINNING, passed)
+            if passed != NO_DEADLINE:
+                self.flow = self._restored(joined(self.flow.snapshot(), flow.snapshot()))
+        still = _together(self._regions_open, regions.take(~over))
+        self._regions_open = in_order_of_keys(still.interests, still.keys)
+
+    def _process(
+        self, flow: Flow, regions: Active, placed: Mapping[str, PlacedStream], since_us: int, before: int
+    ) -> Batch:
+        """What regions find, of the time in which they have all that it takes."""
+        for name, events in placed.items():
+            self.counts.events_read += int(events.index.counts(self._regions(name, regions, since_us)).sum())
+        found = self._run(flow, regions, placed, since_us, before)
+        rows = np.searchsorted(regions.keys, found.columns[INTEREST].to_numpy())
+        return found.take(found.times >= regions.interests.start_us[rows] - self.query.lifetime_us)
+
+    def _to(self, served: Served, found: Batch) -> Batch:
+        """What regions have found, for each interest that they serve: the times that it asks for."""
+        keys = found.columns[INTEREST].to_numpy()
+        order = np.lexsort((found.times, keys))
+        some = served.active.interests
+        since = some.start_us - self.query.lifetime_us
+        first, last = np.empty(len(served), np.int64), np.empty(len(served), np.int64)
+        _slices(keys[order], found.times[order], served.regions, since, some.end_us, first, last)
+        whose = np.repeat(np.arange(len(served)), last - first)
+        into = np.arange(len(whose)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+        batch = found.take(order[first[whose] + into])
+        batch.columns.pop(INTEREST)
+        values = some.consumer.take(pa.array(whose)), pa.array(some.number[whose])
+        fits = pa.array(served.precision[whose]), pa.array(served.recall[whose])
+        own = dict(zip((*DELIVERED, *QUALITY), (*values, *fits), strict=True))
+        return Batch(batch.times, batch.columns | own)
+
+    def _end(self, served: Served, passed: int) -> None:
+        """Interests that have ended go, and so do regions that serve no one any more."""
+        self._served = served.take(served.active.interests.end_us == NO_DEADLINE)
+        self._open = self._served.active
+        if passed == NO_DEADLINE:
+            return
+        used = np.isin(self._regions_open.keys, self._served.regions)
+        if not used.all():
+            _, going = parted(self.flow.snapshot(), self._regions_open.keys[~used])
+            self.flow = self._restored(going)
+            self._regions_open = self._regions_open.take(used)
+        self._found.before(passed - self.query.lifetime_us)
+        kept = [batch.take(np.isin(batch.columns[INTEREST].to_numpy(), self._regions_open.keys))
+                for batch in self._found.waiting]  # fmt: skip
+        self._found.waiting = [batch for batch in kept if len(batch)]
+
+    # --- snapshots
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        """The state as tables."""
+        tables = super().snapshot()
+        some, served = self._regions_open, self._served
+        regions = {"key": some.keys, "start_us": some.interests.start_us, "x": some.interests.x, "y": some.interests.y}
+        fits = {"region": served.regions, "precision": served.precision, "recall": served.recall}
+        tables["regions"] = pa.table({name: pa.array(values) for name, values in regions.items()})
+        tables["served"] = pa.table({name: pa.array(values) for name, values in fits.items()})
+        tables["next region"] = pa.table({"key": [self._next_region]})
+        if self._found.waiting:
+            tables["found"] = self._found.table()
+        return tables
+
+    def restore(self, tables: Mapping[str, pa.Table], afresh: bool = False) -> None:
+        """Go on from a snapshot. `afresh`: if it is of another program, begin anew instead of refusing it."""
+        super().restore(tables, afresh)
+        if self._passed == BEGINNING:
+            return
+        keys, start, x, y = (tables["regions"].column(name).to_numpy() for name in ("key", "start_us", "x", "y"))
+        consumer = pa.nulls(len(keys), self._open.interests.consumer.type)
+        ends = np.full(len(keys), NO_DEADLINE)
+        self._regions_open = Active(Interests(consumer, np.zeros(len(keys), np.int64), start, ends, x, y), keys)
+        fits = (tables["served"].column(name).to_numpy() for name in ("region", "precision", "recall"))
+        self._served = Served(self._open, *fits)
+        self._next_region = tables["next region"].column("key")[0].as_py()
+        if "found" in tables:
+            self._found.restore(tables["found"])
+
+
+def _together(*some: Active) -> Active:
+    keys = np.concatenate([active.keys for active in some])
+    return Active(Interests.concat([active.interests for active in some]), keys)
+
+
+def _by_start(new: Active) -> Active:
+    return new.take(np.lexsort((new.keys, new.interests.start_us)))
+
+
+def _all_events(streams: list[PlacedStream], shape: Shape) -> PlacedEvents:
+    """The events of all streams by time."""
+    if len(streams) == 1:
+        return streams[0].index
+    times, x, y = (
+        np.concatenate([getattr(stream.index, name) for stream in streams]) for name in ("times_us", "x", "y")
+    )
+    order = np.argsort(times, kind="stable")
+    return PlacedEvents.of(times[order], x[order], y[order], shape)
+
+
+@jit
+def _runs(own: I64, since: I64, until: I64, run: I64, first: I64, last: I64, current: I64) -> int:
+    """Interests of one region that follow each other without a gap are one run of it: by interest its run, and of each
+    run the first interest and the end. Interests come by their start."""
+    count = 0
+    for k in range(len(own)):
+        region = own[k]
+        if region < 0:
+            continue
+        at = current[region]
+        if at < 0 or since[k] > last[at]:
+            at = count
+            current[region], first[at], last[at] = at, k, until[k]
+            count += 1
+        run[k] = at
+        last[at] = max(last[at], until[k])
+    return count
+
+
+@jit
+def _slices(keys: I64, times: I64, regions: I64, since: I64, until: I64, first: I64, last: I64) -> None:
+    """Where in rows that are by key and time those of a region are that have a time from `since` to `until`."""
+    for k in range(len(regions)):
+        first[k] = _lower(keys, times, regions[k], since[k])
+        last[k] = first[k] if until[k] < since[k] else _lower(keys, times, regions[k], until[k] + 1)
+
+
+@jit
+def _lower(keys: I64, times: I64, key: int, time: int) -> int:
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < key or (keys[middle] == key and times[middle] < time):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def moving_flow(query: MovingQuery, functions: Functions, provenance: bool = False, threads: int = 1) -> MovingFlow:
+    """What runs a moving subscription."""
+    return (ReusingFlow if query.reuses else MovingFlow)(query, functions, provenance, threads)
