@@ -192,6 +192,17 @@ def _codes(values: pa.Array) -> tuple[I64, int]:
     return encoded.indices.fill_null(-1).to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
+def in_total_order(batch: Batch, ties: tuple[str, ...]) -> I64:
+    """The rows of a batch by time, and those of one time by the attributes that decide then."""
+
+    def tie_keys(_: int, rows: I64) -> list[pa.Array]:
+        batch.require(ties)
+        return [batch.columns[name].take(pa.array(rows)) for name in ties]
+
+    together = np.zeros(len(batch), np.int64)
+    return total_order(together, 1, batch.times, together, tie_keys)
+
+
 def concat_arrays(arrays: list[pa.Array]) -> pa.Array:
     """Arrays of one type, but for the width of integers, as one."""
     if len(arrays) == 1:

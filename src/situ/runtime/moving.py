@@ -21,10 +21,9 @@ from situ.core.errors import StateError
 from situ.core.functions import Functions
 from situ.core.types import to_arrow
 from situ.graph.query import Stream
-from situ.kernel.arrays import I64, NO_DEADLINE
-from situ.kernel.batch import Batch, concat, concat_arrays, one_chunk, without_duplicates
+from situ.kernel.arrays import NO_DEADLINE
+from situ.kernel.batch import Batch, concat, concat_arrays, in_total_order, one_chunk, without_duplicates
 from situ.kernel.operator import Conditions, contexts_of, tie_attributes
-from situ.kernel.order import total_order
 from situ.kernel.snapshot import digest, digest_of, with_digest
 from situ.lang.unparse import unparse_expression
 from situ.mobility.geometry import Shape
@@ -32,7 +31,8 @@ from situ.mobility.interests import BASIC, Interests, Updates, interests_of
 from situ.mobility.monitor import quality_interests
 from situ.mobility.moving_query import DELIVERED, INTEREST, ORDER, MovingQuery
 from situ.mobility.pairs import PlacedEvents, Regions
-from situ.mobility.store import Asking, EventStore, StoredEvents, evict_before, reals
+from situ.mobility.store import Asking, EventStore, evict_before, reals
+from situ.runtime.active import Active, PlacedStream, Switch, in_order_of_keys, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
 from situ.runtime.flow import Flow, Port
 from situ.runtime.inbox import Inbox
@@ -45,31 +45,6 @@ RECENT_US = 10_000_000
 #: What a test says of an event is a column of the event store.
 _TEST = "_test "
 _SO_FAR = ("passed", "next_key", "next_order")
-
-
-@dataclass(frozen=True, slots=True)
-class Active:
-    """Interests with the numbers by which operators know them, which ascend."""
-
-    interests: Interests
-    keys: I64
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def take(self, rows: np.ndarray) -> Active:
-        return Active(self.interests.take(rows), self.keys[rows])
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """What location updates do to interests: some that were there end, some begin and end, some begin, and some go
-    on."""
-
-    ending: Active
-    passing: Active
-    begun: Active
-    going: Active
 
 
 @dataclass
@@ -367,45 +342,6 @@ class MovingFlow:
         self._open = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
         so_far = (tables["so far"].column(name)[0].as_py() for name in _SO_FAR)
         self._passed, self._next_key, self._next_order = so_far
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedStream:
-    """Events of the store, with what tests say of them, and where they are."""
-
-    stored: StoredEvents
-    masks: Mapping[Conditions, np.ndarray]
-    index: PlacedEvents
-
-    def batch(self, events: I64, keys: I64) -> Batch:
-        """Events, each for the interest that reads it."""
-        batch = self.stored.batch.view(events)
-        batch.columns[INTEREST] = pa.array(keys)
-        batch.masks.update({conditions: mask[events] for conditions, mask in self.masks.items()})
-        return batch
-
-
-def in_spatiotemporal_order(batch: Batch) -> Batch:
-    """For every consumer, all of an interest before all of the next, and by time within (MCEP, section 3.1)."""
-    consumer, interest = (batch.columns[name] for name in DELIVERED)
-    order = np.lexsort((batch.times, interest.to_numpy(), pc.rank(consumer, tiebreaker="dense").to_numpy()))
-    return batch.take(order)
-
-
-def in_order_of_keys(interests: Interests, keys: I64) -> Active:
-    order = np.argsort(keys)
-    return Active(interests.take(order), keys[order])
-
-
-def in_total_order(batch: Batch, ties: tuple[str, ...]) -> I64:
-    """The rows of a batch by time, and those of one time by the attributes that decide then."""
-
-    def tie_keys(_: int, rows: I64) -> list[pa.Array]:
-        batch.require(ties)
-        return [batch.columns[name].take(pa.array(rows)) for name in ties]
-
-    together = np.zeros(len(batch), np.int64)
-    return total_order(together, 1, batch.times, together, tie_keys)
 
 
 def _place_of(stream: Stream) -> tuple[str, str]:

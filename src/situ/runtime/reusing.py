@@ -21,11 +21,12 @@ from situ.mobility.interests import Interests
 from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY, MovingQuery
 from situ.mobility.pairs import PlacedEvents, Regions
 from situ.reuse.regions import share
+from situ.runtime.active import Active, PlacedStream, in_order_of_keys, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
 from situ.runtime.flow import Flow
 from situ.runtime.inbox import Inbox
 from situ.runtime.interest_state import joined, parted
-from situ.runtime.moving import Active, MovingFlow, PlacedStream, in_order_of_keys, in_spatiotemporal_order
+from situ.runtime.moving import MovingFlow
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from situ.core.errors import QueryError
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.kernel.arrays import F64, I64
+from situ.kernel.batch import in_total_order
 from situ.kernel.operator import tie_attributes
 from situ.mobility.geometry import Shape
 from situ.mobility.moving_query import INTEREST, ORDER, MovingQuery, moving_queries
 from situ.mobility.store import StoredEvents
 from situ.runtime.embedded.engine import Engine
 from situ.runtime.embedded.pieces import read_whole
-from situ.runtime.moving import in_total_order
 from situ.runtime.switching.arrivals import located
 
 

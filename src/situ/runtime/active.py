@@ -1,0 +1,71 @@
+"""Interests that are at work: with the numbers by which operators know them, and the events that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from situ.kernel.arrays import I64
+from situ.kernel.batch import Batch
+from situ.kernel.operator import Conditions
+from situ.mobility.interests import Interests
+from situ.mobility.moving_query import DELIVERED, INTEREST
+from situ.mobility.pairs import PlacedEvents
+from situ.mobility.store import StoredEvents
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """Interests with the numbers by which operators know them, which ascend."""
+
+    interests: Interests
+    keys: I64
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, rows: np.ndarray) -> Active:
+        return Active(self.interests.take(rows), self.keys[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What location updates do to interests: some that were there end, some begin and end, some begin, and some go
+    on."""
+
+    ending: Active
+    passing: Active
+    begun: Active
+    going: Active
+
+
+def in_order_of_keys(interests: Interests, keys: I64) -> Active:
+    order = np.argsort(keys)
+    return Active(interests.take(order), keys[order])
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStream:
+    """Events of the store, with what tests say of them, and where they are."""
+
+    stored: StoredEvents
+    masks: Mapping[Conditions, np.ndarray]
+    index: PlacedEvents
+
+    def batch(self, events: I64, keys: I64) -> Batch:
+        """Events, each for the interest that reads it."""
+        batch = self.stored.batch.view(events)
+        batch.columns[INTEREST] = pa.array(keys)
+        batch.masks.update({conditions: mask[events] for conditions, mask in self.masks.items()})
+        return batch
+
+
+def in_spatiotemporal_order(batch: Batch) -> Batch:
+    """For every consumer, all of an interest before all of the next, and by time within (MCEP, section 3.1)."""
+    consumer, interest = (batch.columns[name] for name in DELIVERED)
+    order = np.lexsort((batch.times, interest.to_numpy(), pc.rank(consumer, tiebreaker="dense").to_numpy()))
+    return batch.take(order)
