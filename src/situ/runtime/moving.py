@@ -23,7 +23,7 @@ from situ.core.types import to_arrow
 from situ.graph.query import Stream
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import Batch, concat, concat_arrays, in_total_order, one_chunk, without_duplicates
-from situ.kernel.operator import Conditions, contexts_of, tie_attributes
+from situ.kernel.operator import Conditions, contexts_of, no_events, tie_attributes
 from situ.kernel.snapshot import digest, digest_of, with_digest
 from situ.lang.unparse import unparse_expression
 from situ.mobility.geometry import Shape
@@ -71,6 +71,7 @@ class MovingFlow:
         self._open = self._nobody()
         self._next_key = self._next_order = 0
         self._passed = BEGINNING
+        self._nothing = no_events(replace(self.contexts[self.query.name], operator=self.query.delivered))
 
     def _fresh(self) -> Flow:
         return Flow(self.contexts, list(self._ports.values()), self.threads)
@@ -130,15 +131,12 @@ class MovingFlow:
         """Calls of users' functions that failed, counted by function."""
         return next(iter(self.contexts.values())).calls["errors"]
 
-    @property
-    def waiting(self) -> int:
-        """How many events time has not passed."""
-        return sum(len(batch) for inbox in self._events.values() for batch in inbox.waiting)
-
     # --- a step
 
     def advance(self, passed: int) -> Batch:
         """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
+        if passed == self._passed:
+            return self._nothing
         placed = self._read(passed)
         switch = self._switch(passed)
         found = []
@@ -182,7 +180,7 @@ class MovingFlow:
         wanted = sorted(self.columns_read(name, self._tests[name]))
         batch.require(wanted)
         columns = {column: batch.columns[column] for column in wanted}
-        columns |= {_spelt(conditions): pa.array(mask) for conditions, mask in batch.masks.items()}
+        columns |= {_spelt(c): pa.array(batch.masks[c]) for c in self._tests[name] if c}
         columns[ORDER] = pa.array(np.arange(self._next_order, self._next_order + len(batch)))
         self._next_order += len(batch)
         x, y = (reals(batch.columns[place]) for place in _place_of(stream))

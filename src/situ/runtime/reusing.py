@@ -91,6 +91,8 @@ class ReusingFlow(MovingFlow):
 
     def advance(self, passed: int) -> Batch:
         """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
+        if passed == self._passed:
+            return self._nothing
         placed = self._read(passed)
         switch = self._switch(passed)
         found = self._process(self.flow, self._regions_open, placed, self._passed, passed)
