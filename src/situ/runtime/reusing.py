@@ -266,16 +266,18 @@ def _runs(own: I64, since: I64, until: I64, run: I64, first: I64, last: I64, cur
 def _slices(keys: I64, times: I64, regions: I64, since: I64, until: I64, first: I64, last: I64) -> None:
     """Where in rows that are by key and time those of a region are that have a time from `since` to `until`."""
     for k in range(len(regions)):
-        first[k] = _lower(keys, times, regions[k], since[k])
-        last[k] = first[k] if until[k] < since[k] else _lower(keys, times, regions[k], until[k] + 1)
+        first[k] = _before(keys, times, regions[k], since[k], False)
+        last[k] = max(first[k], _before(keys, times, regions[k], until[k], True))
 
 
 @jit
-def _lower(keys: I64, times: I64, key: int, time: int) -> int:
+def _before(keys: I64, times: I64, key: int, time: int, included: bool) -> int:
+    """How many rows come before a time of a key, or up to it."""
     low, high = 0, len(keys)
     while low < high:
         middle = (low + high) // 2
-        if keys[middle] < key or (keys[middle] == key and times[middle] < time):
+        earlier = times[middle] < time or (included and times[middle] == time)
+        if keys[middle] < key or (keys[middle] == key and earlier):
             low = middle + 1
         else:
             high = middle
