@@ -109,6 +109,8 @@ def test_a_moving_subscription_in_degrees() -> None:
             "places of Car are in degrees, and those of Lamp in metres",
         ),
         (CARS.format("lon", "lat") + NEAR.replace("moved 100 m", "when quality"), "says nothing of quality"),
+        (CARS.format("lon", "lat") + NEAR + " quality precision 1.5", "a precision of 1.5 is not between 0 and 1"),
+        (CARS.format("lon", "lat") + NEAR + " quality disparity 2", "a disparity of 2 is not between 0 and 1"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, said: str) -> None:

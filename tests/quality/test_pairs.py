@@ -9,8 +9,8 @@ import pytest
 
 from quality.random_selections import by_words, pairs_of, random_pairs, random_sets, sets_of
 from situ.quality.atoms import AtomSets
-from situ.quality.pairs import Estimator, quality_of_pairs, shares
-from situ.quality.precision_recall import quality_of_sets
+from situ.quality.pairs import Estimator, quality_of_pairs
+from situ.quality.precision_recall import quality_of_sets, shares
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -46,12 +46,12 @@ def resolve(query: Query, functions: Functions = default_functions) -> OperatorG
         operators.append(operator)
     for subscription in query.subscriptions:
         _check_interest(subscription, query.streams)
+        _check_quality(subscription)
         operators.append(_operator(subscription, None, schemas, depths, functions))
     graph = OperatorGraph(query, query.streams, tuple(operators))
     for subscription in query.subscriptions:
         if subscription.around is not None:
             _check_located(subscription, graph)
-            _check_update(subscription)
     return graph
 
 
@@ -207,9 +207,17 @@ def _check_interest(subscription: Subscription, streams: tuple[Stream, ...]) -> 
         )
 
 
-def _check_update(subscription: Subscription) -> None:
-    """`update when quality` says how good is good enough."""
+def _check_quality(subscription: Subscription) -> None:
+    """Thresholds are shares, and `update when quality` says how good is good enough."""
     quality = subscription.quality
+    for name in ("precision", "recall", "disparity") if quality is not None else ():
+        threshold = getattr(quality, name)
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise QueryError(
+                f"{subscription.name}: a {name} of {threshold:g} is not between 0 and 1",
+                place=subscription.place,
+                remedy=f"Write a share, such as `quality {name} 0.9`.",
+            )
     if subscription.update is None or subscription.update.when != "quality":
         return
     if quality is None or (quality.precision is None and quality.recall is None):

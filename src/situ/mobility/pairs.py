@@ -47,7 +47,6 @@ class _Grid:
     height: float
     columns: int
     rows: int
-    degrees: bool
 
     def cells(self, x: F64, y: F64) -> I64:
         column = np.minimum(((x - self.x) / self.width).astype(np.int64), self.columns - 1)
@@ -92,9 +91,9 @@ class PlacedEvents:
         self._join(regions, counts, nothing)
         return counts
 
-    def pairs(self, regions: Regions, counts: I64 | None = None) -> tuple[I64, I64]:
+    def pairs(self, regions: Regions) -> tuple[I64, I64]:
         """Rows of events and of regions that belong together, by region, and of one region by time."""
-        counts = self.counts(regions) if counts is None else counts
+        counts = self.counts(regions)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         events = np.empty(offsets[-1], np.int64)
         self._join(regions, offsets[:-1].copy(), events)
@@ -136,8 +135,7 @@ def _grid(x: F64, y: F64, shape: Shape) -> _Grid:
         if shape.degrees:
             columns = max(wide // width, 1)
         if columns * rows <= most:
-            return _Grid(left, low, wide / columns if shape.degrees else width, height, int(columns), int(rows),
-                         shape.degrees)  # fmt: skip
+            return _Grid(left, low, wide / columns if shape.degrees else width, height, int(columns), int(rows))
         width, height = 2 * width, 2 * height
 
 

@@ -15,8 +15,7 @@ from situ.kernel.arrays import F64, I64
 from situ.kernel.machine import jit
 from situ.quality.atoms import AtomSets
 from situ.quality.overlap import Regions
-from situ.quality.pairs import shares
-from situ.quality.precision_recall import Mask
+from situ.quality.precision_recall import Mask, shares
 
 
 def disparity(sets: AtomSets, x: F64, y: F64, used: AtomSets, regions: Regions) -> F64:

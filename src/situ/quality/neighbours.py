@@ -20,8 +20,8 @@ import numpy as np
 from situ.kernel.arrays import F64, I64
 from situ.kernel.machine import jit
 from situ.quality.atoms import AtomSets
-from situ.quality.pairs import are_apart, check_pairs, from_zero, mark, shares
-from situ.quality.precision_recall import Quality
+from situ.quality.pairs import are_apart, check_pairs, from_zero, mark
+from situ.quality.precision_recall import Quality, shares
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from situ.kernel.arrays import F64, I64
+from situ.kernel.arrays import I64
 from situ.kernel.machine import inlined, jit
 from situ.quality.atoms import AtomSets
 from situ.quality.precision_recall import Quality, quality_of_counts
@@ -62,17 +60,6 @@ def quality_of_pairs(sets: AtomSets, asked: I64, processed: I64) -> Quality:
     [0.5]
     """
     return counts_of_pairs(sets, asked, processed).quality()
-
-
-def shares(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> F64:
-    """A share of nothing is 1, as everywhere in this package.
-
-    >>> shares(np.array([0.5, 0.0]), np.array([2.0, 0.0])).tolist()
-    [0.25, 1.0]
-    """
-    some = whole > 0
-    found: F64 = np.where(some, part / np.where(some, whole, 1), 1.0)
-    return found
 
 
 def check_pairs(asked: I64, processed: I64, askable: int, processable: int) -> None:

@@ -10,6 +10,7 @@ where nothing was processed nothing is noise, and where nothing was asked nothin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,7 @@ def quality_of_counts(both: I64, asked: I64, processed: I64) -> Quality:
     >>> quality_of_counts(np.array([1, 0]), np.array([2, 0]), np.array([4, 0]))
     Quality(precision=array([0.25, 1.  ]), recall=array([0.5, 1. ]))
     """
-    return Quality(_share(both, processed), _share(both, asked))
+    return Quality(shares(both, processed), shares(both, asked))
 
 
 def quality_of_sets(asked: AtomSets, processed: AtomSets) -> Quality:
@@ -79,6 +80,12 @@ def regions_hold(x: F64, y: F64, centre_x: F64, centre_y: F64, half_x: float, ha
     return inside & (dx * dx + dy * dy <= half_x * half_x) if is_round else inside
 
 
-def _share(part: I64, whole: I64) -> F64:
-    shares: F64 = np.where(whole == 0, 1.0, part / np.maximum(whole, 1))
-    return shares
+def shares(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> F64:
+    """A share of nothing is 1, as everywhere in this package.
+
+    >>> shares(np.array([0.5, 0.0]), np.array([2.0, 0.0])).tolist()
+    [0.25, 1.0]
+    """
+    some = whole > 0
+    found: F64 = np.where(some, part / np.where(some, whole, 1), 1.0)
+    return found

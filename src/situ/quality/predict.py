@@ -19,8 +19,8 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.quality.hypergeometric import chance_of_at_least
-from situ.quality.pairs import Counts, shares
-from situ.quality.precision_recall import Mask, Quality
+from situ.quality.pairs import Counts
+from situ.quality.precision_recall import Mask, Quality, shares
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class Shared:
     by: I64
     precision: F64
     recall: F64
+    sizes: I64  # how many events each interest has
     tried: int
 
 
@@ -62,7 +63,7 @@ def share(
         events.offsets, events.grid.columns, columns, rows, shape.half_x, shape.half_y, shape.is_round, shape.degrees,
         precision, recall, TRIES, chosen, by, shares,
     )  # fmt: skip
-    return Shared(by, shares[:, 0].copy(), shares[:, 1].copy(), int(tried))
+    return Shared(by, shares[:, 0].copy(), shares[:, 1].copy(), sizes, int(tried))
 
 
 @inlined

@@ -31,6 +31,12 @@ class Active:
     def take(self, rows: np.ndarray) -> Active:
         return Active(self.interests.take(rows), self.keys[rows])
 
+    @staticmethod
+    def concat(*some: Active) -> Active:
+        """All of them, in order of their numbers."""
+        keys = np.concatenate([active.keys for active in some])
+        return in_order_of_keys(Interests.concat([active.interests for active in some]), keys)
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:

@@ -70,6 +70,7 @@ class MovingFlow:
         self._store = EventStore()
         self._open = self._nobody()
         self._next_key = self._next_order = 0
+        self.events_read = 0  # once for each interest that reads it
         self._passed = BEGINNING
         self._nothing = no_events(replace(self.contexts[self.query.name], operator=self.query.delivered))
 
@@ -153,9 +154,7 @@ class MovingFlow:
             found.append(self._deliver(flow, some, placed, BEGINNING, passed))
             if passed != NO_DEADLINE:
                 self.flow = self._restored(joined(self.flow.snapshot(), flow.snapshot()))
-        still = switch.going, switch.begun
-        keys = np.concatenate([active.keys for active in still])
-        self._open = in_order_of_keys(Interests.concat([active.interests for active in still]), keys)
+        self._open = Active.concat(switch.going, switch.begun)
         self._passed = passed
         self._forget(passed)
         return in_spatiotemporal_order(concat(found))
@@ -258,6 +257,7 @@ class MovingFlow:
         if len(active):
             for name, port in self._ports.items():
                 events, interests = placed[name].index.pairs(self._regions(name, active, since_us))
+                self.events_read += len(events)
                 flow.add(port, placed[name].batch(events, active.keys[interests]))
         return flow.advance(before)[self.query.name].events
 

@@ -21,7 +21,7 @@ from situ.mobility.interests import Interests
 from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY, MovingQuery
 from situ.mobility.pairs import PlacedEvents, Regions
 from situ.reuse.regions import share
-from situ.runtime.active import Active, PlacedStream, in_order_of_keys, in_spatiotemporal_order
+from situ.runtime.active import Active, PlacedStream, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
 from situ.runtime.flow import Flow
 from situ.runtime.inbox import Inbox
@@ -46,15 +46,14 @@ class Served:
 
     def still(self, active: Active) -> Served:
         """The same interests, with the ends that they have now."""
-        some = in_order_of_keys(active.interests, active.keys)
-        rows = np.searchsorted(self.active.keys, some.keys)
-        return Served(some, self.regions[rows], self.precision[rows], self.recall[rows])
+        rows = np.searchsorted(self.active.keys, active.keys)
+        return Served(active, self.regions[rows], self.precision[rows], self.recall[rows])
 
     def and_(self, more: Served) -> Served:
-        active = _together(self.active, more.active)
-        fits = ((self.precision, more.precision), (self.recall, more.recall))
-        both = Served(active, np.concatenate([self.regions, more.regions]), *map(np.concatenate, fits))
-        return both.take(np.argsort(active.keys))
+        order = np.argsort(np.concatenate([self.active.keys, more.active.keys]))
+        regions = np.concatenate([self.regions, more.regions])[order]
+        precision, recall = np.append(self.precision, more.precision), np.append(self.recall, more.recall)
+        return Served(Active.concat(self.active, more.active), regions, precision[order], recall[order])
 
 
 @dataclass
@@ -96,9 +95,9 @@ class ReusingFlow(MovingFlow):
         placed = self._read(passed)
         switch = self._switch(passed)
         found = self._process(self.flow, self._regions_open, placed, self._passed, passed)
-        served = self._served.still(_together(switch.ending, switch.going))
+        served = self._served.still(Active.concat(switch.ending, switch.going))
         delivered = [self._to(served, found)]
-        new = _by_start(_together(switch.passing, switch.begun))
+        new = _by_start(Active.concat(switch.passing, switch.begun))
         if len(new):
             more, regions = self._shared(new, placed)
             found = concat([*self._found.waiting, found, *self._begun(regions, placed, passed)])
@@ -107,6 +106,7 @@ class ReusingFlow(MovingFlow):
             served = served.and_(more)
         self._found.add(found)
         self._end(served, passed)
+        self.counts.events_read = self.events_read
         self._passed = passed
         self._forget(passed)
         return in_spatiotemporal_order(concat(delivered))
@@ -133,7 +133,7 @@ class ReusingFlow(MovingFlow):
         self.counts.interests += len(new)
         self.counts.regions += count
         self.counts.tried += shared.tried
-        self.counts.events_asked += int(events.counts(asked).sum())
+        self.counts.events_asked += int(shared.sizes.sum())
         return Served(new, of, shared.precision, shared.recall), Active(regions, keys)
 
     def _begun(self, regions: Active, placed: Mapping[str, PlacedStream], passed: int) -> Iterator[Batch]:
@@ -146,15 +146,12 @@ class ReusingFlow(MovingFlow):
             yield self._process(flow, some, placed, BEGINNING, passed)
             if passed != NO_DEADLINE:
                 self.flow = self._restored(joined(self.flow.snapshot(), flow.snapshot()))
-        still = _together(self._regions_open, regions.take(~over))
-        self._regions_open = in_order_of_keys(still.interests, still.keys)
+        self._regions_open = Active.concat(self._regions_open, regions.take(~over))
 
     def _process(
         self, flow: Flow, regions: Active, placed: Mapping[str, PlacedStream], since_us: int, before: int
     ) -> Batch:
         """What regions find, of the time in which they have all that it takes."""
-        for name, events in placed.items():
-            self.counts.events_read += int(events.index.counts(self._regions(name, regions, since_us)).sum())
         found = self._run(flow, regions, placed, since_us, before)
         rows = np.searchsorted(regions.keys, found.columns[INTEREST].to_numpy())
         return found.take(found.times >= regions.interests.start_us[rows] - self.query.lifetime_us)
@@ -221,11 +218,6 @@ class ReusingFlow(MovingFlow):
         self._next_region = tables["next region"].column("key")[0].as_py()
         if "found" in tables:
             self._found.restore(tables["found"])
-
-
-def _together(*some: Active) -> Active:
-    keys = np.concatenate([active.keys for active in some])
-    return Active(Interests.concat([active.interests for active in some]), keys)
 
 
 def _by_start(new: Active) -> Active:
