@@ -218,7 +218,7 @@ def _check_quality(subscription: Subscription) -> None:
                 place=subscription.place,
                 remedy=f"Write a share, such as `quality {name} 0.9`.",
             )
-    if subscription.update is None or subscription.update.when != "quality":
+    if subscription.around is None or subscription.update is None or subscription.update.when != "quality":
         return
     if quality is None or (quality.precision is None and quality.recall is None):
         raise QueryError(
