@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
 
 from situ.cli.options import AsJson, user_errors
+
+if TYPE_CHECKING:
+    from situ.lab.paper import Paper
 
 lab = typer.Typer(no_args_is_help=True, help="The papers' experiments, again: our curves beside their claims.")
 
@@ -59,17 +62,36 @@ def mcep(
     as_json: AsJson = False,
 ) -> None:
     """Queries whose interest moves: MCEP's Figures 6a to 6i."""
+    from situ.lab.mcep import MCEP
+
+    _run_again(MCEP, out, quick, seed, figures, as_json)
+
+
+@lab.command()
+def recep(
+    out: Out = Path("out/recep"),
+    quick: Quick = False,
+    seed: Seed = 1,
+    figures: Figures = None,
+    as_json: AsJson = False,
+) -> None:
+    """Queries that share their work at a stated quality: RECEP's Figures 8a to 8i."""
+    from situ.lab.recep import RECEP
+
+    _run_again(RECEP, out, quick, seed, figures, as_json)
+
+
+def _run_again(paper: Paper, out: Path, quick: bool, seed: int, figures: str | None, as_json: bool) -> None:
     from situ.lab.figure import to_json
-    from situ.lab.mcep import chosen, run
 
     with user_errors(as_json):
-        names = chosen(_names(figures))
-        results = with_progress(lambda say: run(out, names, seed, quick, say))
+        names = paper.chosen(_names(figures))
+        results = with_progress(lambda say: paper.run(out, names, seed, quick, say))
         if as_json:
             typer.echo(json.dumps([to_json(result) for result in results]))
         else:
             rows = ((result.name, result.title, result.verdict) for result in results)
-            show_results("MCEP", rows, out / "mcep.md")
+            show_results(paper.name, rows, paper.report(out))
 
 
 def _names(figures: str | None) -> list[str]:

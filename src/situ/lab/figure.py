@@ -5,8 +5,8 @@ A module of figures has a function for each, `figure_6a(scale, seed, say) -> Fig
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -48,6 +48,7 @@ LINES = ("-", "--", ":")
 class Figure:
     """Curves by name, in the order in which they are told. `claim`: what the paper says of this figure, in words;
     `parts`: its single statements, held against our curves. Where an axis is logarithmic, 0 is drawn at its left end.
+    `deviations`: the standard deviation at each point, of curves that show it.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Figure:
     parts: tuple[Part, ...]
     log_x: bool = False
     log_y: bool = False
+    deviations: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -84,6 +86,7 @@ def to_json(figure: Figure) -> dict[str, Any]:
         "claim": figure.claim,
         "claims": [asdict(part) for part in figure.parts],
         "curves": {name: [list(point) for point in points] for name, points in figure.curves.items()},
+        "deviations": {name: list(some) for name, some in figure.deviations.items()},
     }
 
 
@@ -112,9 +115,9 @@ def draw(figure: Figure, out: Path) -> None:
     axis = drawing.subplots()
     for number, (name, points) in enumerate(figure.curves.items()):
         look, again = number % len(COLOURS), number // len(COLOURS)
-        axis.plot(
-            [x for x, _ in points], [y for _, y in points], label=name, color=COLOURS[look], marker=MARKERS[look],
-            markersize=5, linestyle=LINES[again % len(LINES)],
+        axis.errorbar(
+            [x for x, _ in points], [y for _, y in points], yerr=figure.deviations.get(name), label=name, capsize=2,
+            color=COLOURS[look], marker=MARKERS[look], markersize=5, linestyle=LINES[again % len(LINES)],
         )  # fmt: skip
     _scale_axes(axis, figure)
     axis.set_xlabel(figure.x_label)

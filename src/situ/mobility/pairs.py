@@ -49,8 +49,9 @@ class _Grid:
     rows: int
 
     def cells(self, x: F64, y: F64) -> I64:
-        column = np.minimum(((x - self.x) / self.width).astype(np.int64), self.columns - 1)
-        return np.minimum(((y - self.y) / self.height).astype(np.int64), self.rows - 1) * self.columns + column
+        """The cell of each place; of one outside, the nearest."""
+        column = np.clip((x - self.x) / self.width, 0, self.columns - 1).astype(np.int64)
+        return np.clip((y - self.y) / self.height, 0, self.rows - 1).astype(np.int64) * self.columns + column
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,19 @@ def move_all(groups: Groups, x: F64, y: F64) -> tuple[Groups, tuple[Transfer, ..
     return after, _transfers(groups.operator, groups.group, after.group)
 
 
+def all_at(groups: Groups, operator: I64, x: F64, y: F64) -> Groups:
+    """These operators are there, by number, at these places, and no others: who is new joins, who is missing has left.
+
+    >>> groups = all_at(Groups.empty(Region(0.0, 0.0, 100.0, most=1)), np.array([3, 7]), np.array([90.0, 10.0]), np.zeros(2))
+    >>> all_at(groups, np.array([7]), np.array([10.0]), np.zeros(1)).group // SHARES  # alone in the whole region
+    array([1])
+    """
+    before = np.full(len(operator), -1, np.int64)
+    known = np.isin(operator, groups.operator)
+    before[known] = groups.group[np.searchsorted(groups.operator, operator[known])]
+    return _regroup(groups.region, operator, x, y, before, groups.divided)
+
+
 def regroup(region: Region, x: F64, y: F64) -> Groups:
     """Groups of operators 0, 1, ... from nothing: in the cells that they would be in if they joined one by one.
 

@@ -55,13 +55,13 @@ def share(
     since = np.concatenate([since_known_us, asked.since_us])
     by, shares = np.empty(count, np.int64), np.ones((count, 2))
     sizes = events.counts(asked)
-    chosen = np.concatenate([np.arange(known), np.empty(count, np.int64)])
-    shape = events.shape
+    shape, grid = events.shape, events.grid
     x, columns, rows = events.reached(x, y)
     tried = _share(
         known, x, y, since, asked.since_us, asked.until_us, sizes, events.times_us, events.x, events.y, events.rows,
-        events.offsets, events.grid.columns, columns, rows, shape.half_x, shape.half_y, shape.is_round, shape.degrees,
-        precision, recall, TRIES, chosen, by, shares,
+        events.offsets, grid.columns, columns, rows, shape.half_x, shape.half_y, shape.is_round, shape.degrees,
+        precision, recall, TRIES, grid.cells(x, y), np.full(grid.columns * grid.rows, -1, np.int64),
+        np.empty(len(x), np.int64), by, shares,
     )  # fmt: skip
     return Shared(by, shares[:, 0].copy(), shares[:, 1].copy(), sizes, int(tried))
 
@@ -82,29 +82,26 @@ def _shared_area(
 def _share(
     known: int, x: F64, y: F64, since: I64, asked_since: I64, asked_until: I64, sizes: I64, times: I64, event_x: F64,
     event_y: F64, by_cell: I64, offsets: I64, width: int, columns: I64, rows: I64, half_x: float, half_y: float,
-    is_round: bool, degrees: bool, precision: float, recall: float, tries: int, chosen: I64, by: I64, shares: F64,
+    is_round: bool, degrees: bool, precision: float, recall: float, tries: int, homes: I64, head: I64, following: I64,
+    by: I64, shares: F64,
 ) -> int:  # fmt: skip
-    """`chosen` has the known regions, and gets those that are chosen; how many were tried."""
-    used, tried = known, 0
+    """How many regions were tried. Those that there are lie in lists, by the cell of their middle: `head` has the last
+    one of a cell, and `following` has that before it."""
+    tried = 0
+    for one in range(known):
+        following[one], head[homes[one]] = head[homes[one]], one
     for k in range(len(by)):
         asked = known + k
         by[k] = asked
-        nearest, last = 0.0, -1
+        last, away = -1, 0.0
         for _ in range(tries):
-            best, away = -1, np.inf
-            for at in range(used):
-                one = chosen[at]
-                if since[one] > asked_since[k] or not is_inside(
-                    x[one], y[one], x[asked], y[asked], half_x, half_y, is_round, degrees
-                ):
-                    continue
-                far = distance_m(x[one], y[one], x[asked], y[asked], degrees)
-                if far < away and (far > nearest or (far == nearest and at > last)):
-                    best, away = at, far
-            if best < 0:
+            last, away = _next_nearest(
+                asked, last, away, x, y, since, asked_since[k], columns, rows, width, half_x, half_y, is_round, degrees,
+                head, following,
+            )  # fmt: skip
+            if last < 0:
                 break
-            nearest, last, tried = away, best, tried + 1
-            one = chosen[best]
+            one, tried = last, tried + 1
             processed, both = 0, 0
             for row in range(rows[one, 0], rows[one, 1] + 1):
                 for column in range(columns[one, 0], columns[one, 1] + 1):
@@ -127,6 +124,32 @@ def _share(
                 by[k], shares[k, 0], shares[k, 1] = one, precise, complete
                 break
         if by[k] == asked:
-            chosen[used] = asked
-            used += 1
+            following[asked], head[homes[asked]] = head[homes[asked]], asked
     return tried
+
+
+@jit
+def _next_nearest(
+    asked: int, last: int, away: float, x: F64, y: F64, since: I64, asked_since: int, columns: I64, rows: I64,
+    width: int, half_x: float, half_y: float, is_round: bool, degrees: bool, head: I64, following: I64,
+) -> tuple[int, float]:  # fmt: skip
+    """The region that is nearest to an interest after the one before, and how far away it is; -1: there is none. Of
+    equally near ones the first comes first."""
+    best, nearest = -1, np.inf
+    high = len(head) // width - 1
+    left, right = columns[asked, 0], columns[asked, 1]
+    if not degrees:
+        left, right = min(left, width - 1), max(right, 0)  # regions outside lie in the nearest cells
+    for row in range(min(rows[asked, 0], high), max(rows[asked, 1], 0) + 1):
+        for column in range(left, right + 1):
+            one = head[row * width + column % width]
+            while one >= 0:
+                if since[one] <= asked_since and is_inside(
+                    x[one], y[one], x[asked], y[asked], half_x, half_y, is_round, degrees
+                ):
+                    far = distance_m(x[one], y[one], x[asked], y[asked], degrees)
+                    after = far > away or (far == away and one > last)
+                    if after and (far < nearest or (far == nearest and one < best)):
+                        best, nearest = one, far
+                one = following[one]
+    return best, nearest
