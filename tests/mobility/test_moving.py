@@ -93,6 +93,10 @@ def rows_of(table: pa.Table) -> list[Delivered]:
     ]
 
 
+def without_quality(found: list[Delivered]) -> list[Delivered]:
+    return [(*row[:3], tuple(kv for kv in row[3] if kv[0] not in ("precision", "recall"))) for row in found]
+
+
 def in_order(delivered: list[Delivered]) -> list[tuple[Any, list[Delivered]]]:
     """By consumer, interest and time; complex events of one time may come in any order."""
     groups = groupby(delivered, key=lambda found: found[:3])

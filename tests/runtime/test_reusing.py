@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mobility.interests_by_words import Delivered
 from mobility.test_moving import (
     INTERESTS,
     RULES,
@@ -21,10 +20,13 @@ from mobility.test_moving import (
     in_order,
     random_events,
     text_of,
+    without_quality,
 )
 from runtime.spark.streaming_without_spark import StreamingQuery
-from runtime.spark.test_moving_stream import found_by, pieces_of, streamed
+from runtime.spark.test_moving_stream import found_by, near_of, pieces_of, streamed
+from runtime.spark.without_spark import detect_without_spark
 from situ.core.errors import SituWarning
+from situ.core.functions import default
 from situ.kernel.arrays import NO_DEADLINE
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -32,6 +34,8 @@ from situ.mobility.geometry import Shape
 from situ.mobility.pairs import PlacedEvents, Regions
 from situ.reuse.regions import share
 from situ.runtime.embedded import Engine
+from situ.runtime.spark.output import Output
+from situ.runtime.spark.plan import plan_on_spark
 
 #: Rules whose matches do not depend on each other.
 SHARED = [rule for rule in RULES if rule != "skip"]
@@ -39,10 +43,6 @@ SHARED = [rule for rule in RULES if rule != "skip"]
 
 def asking(rule: str, interest: str, quality: str) -> str:
     return f"{text_of(rule, interest).rstrip()} quality {quality}\n"
-
-
-def without_quality(found: list[Delivered]) -> list[Delivered]:
-    return [(*row[:3], tuple(kv for kv in row[3] if kv[0] not in ("precision", "recall"))) for row in found]
 
 
 @pytest.mark.parametrize("interest", INTERESTS[:3])
@@ -66,6 +66,19 @@ def test_a_quality_of_1_changes_nothing_in_shards(rule: str) -> None:
     pieces = pieces_of(rng, random_events(rng, seconds=20))
     query = StreamingQuery(resolve(parse(text)), random.Random(1), 3)
     assert in_order(without_quality(streamed(query, pieces))) == in_order(found_by(plain, pieces))
+
+
+@pytest.mark.parametrize("rule", SHARED)
+def test_a_quality_of_1_changes_nothing_in_tasks(rule: str) -> None:
+    """Of bounded input, in any number of tasks: near consumers come to one of them, and everyone is served once."""
+    for seed in range(3):
+        events = random_events(np.random.default_rng(seed), seconds=20)
+        tables = {name: pa.Table.from_pylist(rows, SCHEMA) for name, rows in events.items()}
+        graph = resolve(parse(asking(rule, INTERESTS[0], "precision 1.0 recall 1.0")))
+        output = Output.of(plan_on_spark(graph).contexts(default), show_definitions=True)
+        found = near_of(output, detect_without_spark(graph, tables, random.Random(seed)))
+        expected = found_by_engine(text_of(rule, INTERESTS[0]), events)
+        assert in_order(without_quality(sorted(found, key=lambda row: row[:3]))) == in_order(expected)
 
 
 def crowd(seconds: int) -> dict[str, pa.Table]:

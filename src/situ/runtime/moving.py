@@ -68,7 +68,7 @@ class MovingFlow:
         self._events = {name: Inbox() for name in self.streams}
         self._updates = Inbox()
         self._store = EventStore()
-        self._open = self._nobody()
+        self._known = self._open = self._nobody()  # of all consumers that it hears of; and those that it works for
         self._next_key = self._next_order = 0
         self.events_read = 0  # once for each interest that reads it
         self._passed = BEGINNING
@@ -194,7 +194,7 @@ class MovingFlow:
     def _switch(self, passed: int) -> Switch:
         """The interests that location updates before `passed` begin, and those that they end."""
         ready = self._updates.before(passed)
-        nobody, known = self._nobody(), self._open.interests
+        nobody, known = self._nobody(), self._known.interests
         if ready is None:
             return Switch(nobody, nobody, nobody, self._open)
         x, y = (reals(ready.columns[place]) for place in _place_of(self.query.focal))
@@ -210,12 +210,18 @@ class MovingFlow:
         before = pc.index_in(found.consumer, known.consumer).fill_null(-1).to_numpy().astype(np.int64)
         number = found.number + np.where(before >= 0, np.append(known.number, 1)[before] - 1, 0)
         old = found.start_us < self._passed
-        keys = np.where(old, np.append(self._open.keys, 0)[before], self._next_key + np.cumsum(~old) - 1)
+        keys = np.where(old, np.append(self._known.keys, 0)[before], self._next_key + np.cumsum(~old) - 1)
         self._next_key += int(np.count_nonzero(~old))
         ended = found.end_us != NO_DEADLINE
         every = replace(found, number=number)
+        self._known = in_order_of_keys(every.take(~ended), keys[~ended])
+        here = np.where(old, np.isin(keys, self._open.keys), self._are_here(every))
         parts = (old & ended, ~old & ended, ~old & ~ended, old & ~ended)
-        return Switch(*(in_order_of_keys(every.take(rows), keys[rows]) for rows in parts))
+        return Switch(*(in_order_of_keys(every.take(rows & here), keys[rows & here]) for rows in parts))
+
+    def _are_here(self, interests: Interests) -> np.ndarray:
+        """Which interests, if they begin now, are worked for here."""
+        return np.ones(len(interests), np.bool_)
 
     def _interests(self, updates: Updates, passed: int) -> Interests:
         update, quality = self.query.subscription.update or BASIC, self.query.subscription.quality
@@ -300,9 +306,10 @@ class MovingFlow:
         tables |= {f"events/{name}": inbox.table() for name, inbox in self._events.items() if inbox.waiting}
         if self._updates.waiting:
             tables["updates"] = self._updates.table()
-        some = self._open.interests
-        numbers = {"key": self._open.keys, "number": some.number, "start_us": some.start_us, "x": some.x, "y": some.y}
-        tables["open"] = pa.table({"consumer": some.consumer} | {n: pa.array(v) for n, v in numbers.items()})
+        some, keys = self._known.interests, self._known.keys
+        numbers = {"key": keys, "number": some.number, "start_us": some.start_us, "x": some.x, "y": some.y}
+        columns = {"consumer": some.consumer, "here": pa.array(np.isin(keys, self._open.keys))}
+        tables["known"] = pa.table(columns | {name: pa.array(values) for name, values in numbers.items()})
         so_far = pa.table({name: [value] for name, value in zip(_SO_FAR, self._so_far(), strict=True)})
         tables["so far"] = with_digest(so_far, self.digest)
         return tables
@@ -334,10 +341,11 @@ class MovingFlow:
             self._events[name].restore(table, self._tests[name])
         if "updates" in tables:
             self._updates.restore(tables["updates"])
-        columns = {name: one_chunk(tables["open"].column(name)) for name in tables["open"].column_names}
+        columns = {name: one_chunk(tables["known"].column(name)) for name in tables["known"].column_names}
         key, number, start, x, y = (columns[name].to_numpy() for name in ("key", "number", "start_us", "x", "y"))
         ends = np.full(len(key), NO_DEADLINE)
-        self._open = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
+        self._known = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
+        self._open = self._known.take(columns["here"].to_numpy(zero_copy_only=False))
         so_far = (tables["so far"].column(name)[0].as_py() for name in _SO_FAR)
         self._passed, self._next_key, self._next_order = so_far
 

@@ -20,6 +20,7 @@ from situ.mobility.geometry import Shape
 from situ.mobility.interests import Interests
 from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY, MovingQuery
 from situ.mobility.pairs import PlacedEvents, Regions
+from situ.reuse.deal import UNDIVIDED, Shards, deal
 from situ.reuse.regions import share
 from situ.runtime.active import Active, PlacedStream, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
@@ -68,9 +69,15 @@ class Counts:
     tried: int = 0
 
 
+@dataclass
 class ReusingFlow(MovingFlow):
     """Runs a moving subscription, and lets interests share regions. Regions take the place of interests in the flow of
-    operators; `_served` says by which region each open interest is served."""
+    operators; `_served` says by which region each open interest is served.
+
+    Of several that divide the work, each hears of all consumers and works for the interests of its `shards`.
+    """
+
+    shards: Shards = UNDIVIDED
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,6 +94,10 @@ class ReusingFlow(MovingFlow):
     def _longest_us(self) -> int:
         """How far back before its start an interest looks."""
         return self.query.lifetime_us + max(self.query.before_us.values())
+
+    def _are_here(self, interests: Interests) -> np.ndarray:
+        """Which interests, if they begin now, are worked for here."""
+        return np.isin(deal(interests.x, interests.y, self.shards.count, self._shape.degrees), self.shards.here)
 
     def advance(self, passed: int) -> Batch:
         """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
@@ -276,6 +287,10 @@ def _before(keys: I64, times: I64, key: int, time: int, included: bool) -> int:
     return low
 
 
-def moving_flow(query: MovingQuery, functions: Functions, provenance: bool = False, threads: int = 1) -> MovingFlow:
-    """What runs a moving subscription."""
-    return (ReusingFlow if query.reuses else MovingFlow)(query, functions, provenance, threads)
+def moving_flow(
+    query: MovingQuery, functions: Functions, provenance: bool = False, threads: int = 1, shards: Shards = UNDIVIDED
+) -> MovingFlow:
+    """What runs a moving subscription, or some shards of one."""
+    if query.reuses:
+        return ReusingFlow(query, functions, provenance, threads, shards)
+    return MovingFlow(query, functions, provenance, threads)

@@ -24,6 +24,7 @@ from mobility.test_moving import (
     random_events,
     rows_of,
     text_of,
+    without_quality,
 )
 from runtime.spark.test_moving_stream import found_by, pieces_of
 from situ.kernel.batch import EXTENT
@@ -62,6 +63,22 @@ def test_spark_finds_what_the_embedded_engine_finds(spark: SparkSession, interes
         found = sorted(found_on_spark(detection, rule, everything), key=lambda row: row[:3])
         assert in_order(found) == in_order(expected)
         assert expected
+    everything.unpersist()
+
+
+def test_consumers_share_at_a_quality_of_1(spark: SparkSession) -> None:
+    """Near ones come to one task, whoever they are; what they get is the same as alone."""
+    interest = INTERESTS[0]
+    events = random_events(np.random.default_rng(9), seconds=30)
+    rules = [rule for rule in RULES if rule != "skip"]
+    text = all_rules(f"{interest} quality precision 1.0 recall 1.0")
+    with pytest.warns(situ.SituWarning, match="Near_skip"):
+        detection = situ.detect(text, frames(spark, events))
+    everything = detection.events.cache()
+    for rule in rules:
+        expected = found_by_engine(text_of(rule, interest), events)
+        found = sorted(found_on_spark(detection, rule, everything), key=lambda row: row[:3])
+        assert in_order(without_quality(found)) == in_order(expected)
     everything.unpersist()
 
 

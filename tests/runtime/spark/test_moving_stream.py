@@ -24,6 +24,7 @@ from runtime.spark.streaming_without_spark import StreamingQuery
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
+from situ.runtime.spark.output import Output
 
 Piece = dict[str, pa.Table]
 
@@ -54,15 +55,19 @@ def found_by(text: str, pieces: list[Piece]) -> list[Delivered]:
 
 
 def streamed(query: StreamingQuery, pieces: list[Piece]) -> list[Delivered]:
-    (operator,) = (o for o in query.output.operators if o.name == "Near")
-    names = {name: query.output.columns["Near", name][0] for name in operator.schema.names}
     found = []
     for piece in pieces:
-        rows = query.micro_batch(piece)
-        rows = rows.filter(pa.compute.equal(rows["_name"], "Near"))
-        table = pa.table({name: rows[column] for name, column in names.items()} | {"_time": rows["_time"]})
-        found += sorted(rows_of(table), key=lambda row: row[:3])  # of one micro-batch, Spark's rows have no order
+        rows = near_of(query.output, query.micro_batch(piece))
+        found += sorted(rows, key=lambda row: row[:3])  # of one micro-batch, Spark's rows have no order
     return by_consumer(found)
+
+
+def near_of(output: Output, rows: pa.Table) -> list[Delivered]:
+    """The complex events of `Near` in the tagged table."""
+    (operator,) = (o for o in output.operators if o.name == "Near")
+    names = {name: output.columns["Near", name][0] for name in operator.schema.names}
+    rows = rows.filter(pa.compute.equal(rows["_name"], "Near"))
+    return rows_of(pa.table({name: rows[column] for name, column in names.items()} | {"_time": rows["_time"]}))
 
 
 @pytest.mark.parametrize("shards", [1, 3])

@@ -12,7 +12,6 @@ from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
 from situ.io.conform import conform
 from situ.kernel.batch import Batch
-from situ.kernel.operator import contexts_of
 from situ.runtime.spark.functions import functions_used
 from situ.runtime.spark.output import KINDS, Output
 from situ.runtime.spark.plan import Read, plan_on_spark
@@ -23,16 +22,17 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
     """The tagged table of a query, with all definitions. Rows come in any order, in any number of partitions and
     batches; shards come to tasks at random."""
     plan = plan_on_spark(graph)
-    output = Output.of(contexts_of(graph, default, provenance=False), show_definitions=True)
+    output = Output.of(plan.contexts(default), show_definitions=True)
     shards = rng.choice([1, 2, 5, 40])
+    moving_shards = rng.choice([1, 2, 5])
     packets: list[pa.RecordBatch] = []
     for read in plan.reads:
-        packer = Packer(read, plan, shards)
+        packer = Packer(read, plan, shards, moving_shards)
         for partition in partitions(crossing(read, tables[read.stream.name]), rng):
             packets += packer.pack(iter(partition))
     for stage in plan.stages:
-        run = StageRun(plan, stage.number, shards, output, functions_used(graph, default))
-        packets = [made for task in shuffled(packets, shards, rng) for made in run.run(iter(task))]
+        run = StageRun(plan, stage.number, shards, moving_shards, output, functions_used(graph, default))
+        packets = [made for task in shuffled(packets, max(shards, moving_shards), rng) for made in run.run(iter(task))]
     events = pa.Table.from_batches(packets, pa.schema(list(output.fields.items())))
     for column, words in (("_kind", KINDS), ("_name", output.names)):
         spelt = pa.array([words[number] for number in events.column(column).to_pylist()], pa.string())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -42,6 +42,9 @@ from situ.runtime.spark.output import (
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.shards import PACKETS
 from situ.runtime.spark.stage import Packer, StageRun
+
+#: Taken to run side by side where Spark does not say how many tasks do.
+TASKS_AT_ONCE = 8
 
 
 def detect(
@@ -120,19 +123,26 @@ def detect_inputs(
     output = Output.of(plan.contexts(functions), show_definitions, used)
     some = next(iter(inputs.values())).events
     shards = int(some.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    moving_shards = min(shards, _tasks_at_once(some.sparkSession))
     packed = [
         crossing(inputs[read.stream.name].events, read, graph, functions).mapInArrow(
-            Packer(read, plan, shards).pack, PACKETS
+            Packer(read, plan, shards, moving_shards).pack, PACKETS
         )
         for read in plan.reads
     ]
     packets = reduce(DataFrame.union, packed)
     for stage in plan.stages:
-        run = StageRun(plan, stage.number, shards, output, used)
+        run = StageRun(plan, stage.number, shards, moving_shards, output, used)
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
         packets = packets.repartition("shard").mapInArrow(run.run, schema)
     rejected = reduce(DataFrame.union, [input_.rejected for input_ in inputs.values()])
     return Detection(plan, output, packets, rejected)
+
+
+def _tasks_at_once(session: SparkSession) -> int:
+    """How many tasks run side by side, if Spark says so: a remote session does not."""
+    context = getattr(session, "sparkContext", None)
+    return TASKS_AT_ONCE if context is None else int(context.defaultParallelism)
 
 
 def _spelt(column: str, words: tuple[str, ...]) -> Column:

@@ -110,8 +110,16 @@ class Stage:
         """How rows for a route are divided among tasks."""
         if route < len(self.routes):
             return self.routes[route].partitioning
-        moving, is_update = divmod(route - len(self.routes), 2)
-        return ByKey((self.moving[moving].consumer[1],)) if is_update else EveryTask()
+        number, is_update = divmod(route - len(self.routes), 2)
+        moving = self.moving[number]
+        # Consumers who are near each other share what is found: who that is, every task finds out for itself.
+        return ByKey((moving.consumer[1],)) if is_update and not moving.reuses else EveryTask()
+
+    @property
+    def in_every_task(self) -> list[int]:
+        """The routes of moving subscriptions of which every task gets all rows."""
+        routes = range(len(self.routes), len(self.routes) + 2 * len(self.moving))
+        return [route for route in routes if isinstance(self.partitioning(route), EveryTask)]
 
     def __str__(self) -> str:
         lines = [f"stage {self.number + 1}"]
@@ -120,7 +128,10 @@ class Stage:
             lines.append(f"    {', '.join(o.name for o in route.operators)}, from {', '.join(route.reads)}")
         for query in self.moving:
             stream, attribute = query.consumer
-            lines.append(f"  run by consumer: {attribute} of {stream}; {EveryTask()}")
+            if query.reuses:
+                lines.append(f"  run by place: groups of {stream}s near each other; updates and {EveryTask()}")
+            else:
+                lines.append(f"  run by consumer: {attribute} of {stream}; {EveryTask()}")
             names = ", ".join(o.name for o in query.graph.operators)
             lines.append(f"    {names}, from {', '.join(query.before_us)} around {query.around.focal}")
         return "\n".join(lines)

@@ -17,6 +17,7 @@ from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import EXTENT, Batch, one_chunk, without_duplicates
 from situ.kernel.operator import SLICE, Context, contexts_of
 from situ.mobility.moving_query import MovingQuery
+from situ.reuse.deal import Shards
 from situ.runtime.compile import compile_operator
 from situ.runtime.reusing import moving_flow
 from situ.runtime.spark.functions import loaded
@@ -41,11 +42,13 @@ def mark_columns(read: Read, always: bool = False) -> list[str]:
 
 @dataclass(frozen=True)
 class Packer:
-    """Rows of a stream -> packets for the routes that read it, of all stages."""
+    """Rows of a stream -> packets for the routes that read it, of all stages. A moving subscription is divided into
+    fewer shards than others, because each gets all events."""
 
     read: Read
     plan: SparkPlan
     shards: int
+    moving_shards: int
 
     def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = [TIME, *mark_columns(self.read), *self.read.columns]
@@ -59,8 +62,9 @@ class Packer:
             if taker.tests is not None and len(takers) > 1:
                 taken = rows.filter(pa.array(marked_rows(rows, taker.tests)))
             address = Address(taker.stage, taker.route, self.read.stream.name)
-            partitioning = self.plan.stages[taker.stage].partitioning(taker.route)
-            yield from distribute(taken, partitioning, address, self.shards, self.read.stream.unique)
+            stage = self.plan.stages[taker.stage]
+            shards = self.shards if taker.route < len(stage.routes) else self.moving_shards
+            yield from distribute(taken, stage.partitioning(taker.route), address, shards, self.read.stream.unique)
 
 
 def distribute(
@@ -133,16 +137,15 @@ class _OnceEach:
     """Every shard gets all events of a moving subscription, and a task may have several shards: one copy is enough."""
 
     stage: Stage
-    shard: int | None = None
+    shards: tuple[int, ...] = ()  # that are here
 
     def of(self, packets: pa.RecordBatch) -> pa.RecordBatch:
-        copied = [self.stage.events_of(number) for number in range(len(self.stage.moving))]
-        copies = pc.is_in(packets.column("route"), pa.array(copied, pa.int32()))
+        copies = pc.is_in(packets.column("route"), pa.array(self.stage.in_every_task, pa.int32()))
         if not copies.true_count:
             return packets
-        if self.shard is None:
-            self.shard = packets.column("shard").filter(copies)[0].as_py()
-        return packets.filter(pc.or_(pc.equal(packets.column("shard"), self.shard), pc.invert(copies)))
+        shards = packets.column("shard").filter(copies).unique().to_pylist()
+        self.shards = tuple(dict.fromkeys([*self.shards, *shards]))
+        return packets.filter(pc.or_(pc.equal(packets.column("shard"), self.shards[0]), pc.invert(copies)))
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ class StageRun:
     plan: SparkPlan
     number: int
     shards: int
+    moving_shards: int
     output: Output
     functions: tuple[Function, ...]
 
@@ -178,14 +182,16 @@ class StageRun:
             yield from self._run_route(route, contexts, {n: b for n, b in inputs.items() if len(b)})
         yield from self._failed(contexts)
         for number, query in enumerate(stage.moving):
-            yield from self._run_moving(query, stage.events_of(number), stage.updates_of(number), arrived)
+            routes = stage.events_of(number), stage.updates_of(number)
+            yield from self._run_moving(query, *routes, arrived, Shards(once.shards, self.moving_shards))
 
     def _run_moving(
-        self, query: MovingQuery, events: int, updates: int, arrived: Mapping[tuple[int, str], list[pa.RecordBatch]]
-    ) -> Iterator[pa.RecordBatch]:
+        self, query: MovingQuery, events: int, updates: int, arrived: Mapping[tuple[int, str], list[pa.RecordBatch]],
+        shards: Shards,
+    ) -> Iterator[pa.RecordBatch]:  # fmt: skip
         if not arrived.get((updates, query.focal.name)):
             return  # nobody is here
-        moving = moving_flow(query, loaded(self.functions))
+        moving = moving_flow(query, loaded(self.functions), shards=shards)
         for name in query.before_us:
             moving.add(name, rows_to_batch(arrived.get((events, name), []), self.plan.read(name)))
         moving.add_updates(rows_to_batch(arrived[updates, query.focal.name], self.plan.read(query.focal.name)))

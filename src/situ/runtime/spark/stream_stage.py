@@ -21,6 +21,7 @@ from situ.io.json_text import rows_to_json
 from situ.kernel.batch import EXTENT, Batch
 from situ.kernel.operator import SLICE, Context, Produced, contexts_of
 from situ.kernel.snapshot import pack, unpack
+from situ.reuse.deal import Shards
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.flow import Flow, Port, operators_in
 from situ.runtime.moving import MovingFlow, under
@@ -154,7 +155,8 @@ class StreamStage:
         handed = {port.type for port in ports.values() if port.stream is None}
         lows = {(name, shard): BEGINNING for name in handed for shard in range(self.shards)}
         clock = Clock.of(self.plan.graph.streams)
-        moving = {query.name: moving_flow(query, loaded(self.functions)) for query in self._stage.moving}
+        here = Shards((shard,), self.shards)
+        moving = {query.name: moving_flow(query, loaded(self.functions), shards=here) for query in self._stage.moving}
         running = _Shard(shard, Flow(mine, list(ports.values())), moving, ports, clock, mine, lows)
         if state is not None:
             self._restore(running, unpack(state))
