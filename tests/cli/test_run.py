@@ -63,6 +63,7 @@ def test_the_summary_as_json(engine: str, doors: Path, events: Path) -> None:
         "events": 5,
         "rejected": 0,
         "failed_calls": {},
+        "reuse": {},
         "late": 0,
         "complex_events": {"Shut": 1},
         "timed_out": 0,

@@ -32,7 +32,7 @@ from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.mobility.geometry import Shape
 from situ.mobility.pairs import PlacedEvents, Regions
-from situ.reuse.regions import share
+from situ.reuse.regions import REST, TRIAL, beginning, share
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.output import Output
 from situ.runtime.spark.plan import plan_on_spark
@@ -75,7 +75,7 @@ def test_a_quality_of_1_changes_nothing_in_tasks(rule: str) -> None:
         events = random_events(np.random.default_rng(seed), seconds=20)
         tables = {name: pa.Table.from_pylist(rows, SCHEMA) for name, rows in events.items()}
         graph = resolve(parse(asking(rule, INTERESTS[0], "precision 1.0 recall 1.0")))
-        output = Output.of(plan_on_spark(graph).contexts(default), show_definitions=True)
+        output = Output.of(plan_on_spark(graph).contexts(default), show_definitions=True, reuses=True)
         found = near_of(output, detect_without_spark(graph, tables, random.Random(seed)))
         expected = found_by_engine(text_of(rule, INTERESTS[0]), events)
         assert in_order(without_quality(sorted(found, key=lambda row: row[:3]))) == in_order(expected)
@@ -99,9 +99,11 @@ def test_work_is_shared_and_what_is_delivered_says_how_good_it_is() -> None:
     plain = f"{STREAMS}subscribe Near for Car(id) {RULES['sequence'][0]} around Car square 60 m update every 5 s"
     engine = Engine(plain + " quality precision 0.7 recall 0.6")
     found = pa.concat_tables([output.complex_events["Near"] for output in engine.run(tables)])
-    counts = engine.reuse["Near"]
-    assert counts.regions < counts.interests / 3
-    assert counts.events_read < counts.events_asked / 2
+    totals = engine.reuse["Near"]
+    assert totals.regions < totals.interests / 3
+    assert totals.covered > totals.interests / 2
+    assert totals.events_read < totals.events_asked / 2
+    assert totals.tried >= totals.covered
     assert found["precision"].to_numpy().min() >= 0.7
     assert found["recall"].to_numpy().min() >= 0.6
     assert found["precision"].to_numpy().min() < 1
@@ -120,7 +122,7 @@ def test_shares_are_exact(seed: int, is_round: bool) -> None:
     asked = Regions(start, start + rng.integers(0, 10, 30), *rng.uniform(10, 50, (2, 30)))
     known = (rng.uniform(10, 50, 3), rng.uniform(10, 50, 3), rng.integers(0, 20, 3))
     shape = Shape(12.0, 12.0, is_round)
-    shared = share(PlacedEvents.of(times, x, y, shape), *known, asked, 0.5, 0.6)
+    shared = share(PlacedEvents.of(times, x, y, shape), *known, asked, 0.5, 0.6, beginning())
     all_x, all_y = np.concatenate([known[0], asked.x]), np.concatenate([known[1], asked.y])
     since = np.concatenate([known[2], asked.since_us])
 
@@ -155,9 +157,29 @@ def test_of_the_time_to_come_regions_say_how_much_they_share() -> None:
         np.zeros(3, np.int64), np.full(3, NO_DEADLINE), np.array([0.0, 4.0, 0.0]), np.array([0.0, 0.0, 4.1])
     )
     none = np.zeros(0)
-    shared = share(nothing, none, none, none.astype(np.int64), open_, 0.8, 0.8)
+    shared = share(nothing, none, none, none.astype(np.int64), open_, 0.8, 0.8, beginning())
     assert shared.by.tolist() == [0, 0, 2]
     assert shared.precision.tolist() == [1.0, 0.8, 1.0]
+
+
+def test_reuse_rests_where_it_does_not_pay() -> None:
+    """Interests that overlap by half each, and ask for nearly all: every one is tried in vain."""
+    rng = np.random.default_rng(3)
+    times, count = np.sort(rng.integers(0, 100, 2000)), 2 * TRIAL + REST
+    events = PlacedEvents.of(times, *rng.uniform(0, 60, (2, 2000)), Shape(12.0, 12.0))
+    asked = Regions(np.zeros(count, np.int64), np.full(count, 99), *rng.uniform(10, 50, (2, count)))
+    none = np.zeros(0)
+    strict = share(events, none, none, none.astype(np.int64), asked, 0.999, 0.999, beginning())
+    assert strict.untried == REST
+    assert (strict.by[TRIAL : TRIAL + REST] == np.arange(TRIAL, TRIAL + REST)).all()
+    lax = share(events, none, none, none.astype(np.int64), asked, 0.7, 0.7, beginning())
+    assert lax.untried == 0
+    # In pieces, it goes as in one.
+    going, by = beginning(), []
+    for part in np.array_split(np.arange(count), 7):
+        shared = share(events, none, none, none.astype(np.int64), asked.take(part), 0.999, 0.999, going)
+        by.append(shared.untried)
+    assert sum(by) == REST
 
 
 def test_matches_that_depend_on_each_other_are_not_shared() -> None:
@@ -166,3 +188,9 @@ def test_matches_that_depend_on_each_other_are_not_shared() -> None:
     with pytest.warns(SituWarning, match="`quality` has no effect: matches of Near depend on each other"):
         found = found_by_engine(text, events)
     assert Counter(found) == Counter(found_by_engine(text_of("skip", INTERESTS[0]), events))
+
+
+def test_disparity_alone_is_said_to_share_nothing() -> None:
+    with pytest.warns(SituWarning, match="`quality` has no effect: what is shared is judged by"):
+        engine = Engine(asking("sequence", INTERESTS[0], "disparity 0.5"))
+    assert engine.reuse == {}

@@ -8,11 +8,10 @@ within 500 m squares and the last 60 s, and switch every 10 s. Both ways must fi
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from rich.console import Console
 
+from situ.bench.sections import Say, Sections, main
 from situ.bench.suite import Bar, Figure
 from situ.core.errors import SituError
 from situ.graph.query import Update
@@ -44,8 +43,6 @@ WITHIN_US = 10_000_000
 SPARK_DRIVERS, EMBEDDED_DRIVERS = 1_000, 100
 SEED = 1
 REPEATS = 3
-
-Say = Callable[[str], None]
 
 _WAVE = """
   detect   Vehicle(acceleration < -3.5) as a
@@ -274,7 +271,7 @@ def migration_figures(say: Say) -> Iterator[Figure]:
     yield Figure("migcep / greedy migration, less", round(100 * share, 1), "%", detail, {}, Bar("at least", 40))
 
 
-SECTIONS: dict[str, Callable[[Say], Iterator[Figure]]] = {
+SECTIONS: Sections = {
     "embedded": embedded_figures,
     "spark": spark_figures,
     "streaming": streaming_figures,
@@ -284,23 +281,5 @@ SECTIONS: dict[str, Callable[[Say], Iterator[Figure]]] = {
 }
 
 
-def mobility_figures(say: Say, only: Sequence[str] = ()) -> Iterator[Figure]:
-    """All figures, or those of some sections."""
-    for name, section in SECTIONS.items():
-        if not only or name in only:
-            yield from section(say)
-
-
-def main() -> int:
-    from situ.bench.__main__ import table
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--only", nargs="+", choices=[*SECTIONS], default=[])
-    progress = Console(stderr=True)
-    found = list(mobility_figures(lambda text: progress.print(f"[dim]{text}[/dim]"), parser.parse_args().only))
-    Console().print(table(found))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, SECTIONS))

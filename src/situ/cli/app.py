@@ -106,16 +106,24 @@ def explain(
     svg: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the graph to a file.", show_default=False)
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TYPE=PATH",
+            help="Run it over the events of a stream, to measure what consumers share. Once per stream.",
+            show_default=False,
+        ),
+    ] = None,
     engine: EngineName = None,
     functions: Functions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the query, its operator graph, the program of every operator, and how Spark runs them."""
+    """Show the query, its operator graph, the program of every operator, how Spark runs them, and what is shared."""
     from situ.cli.engines import chosen_engine
     from situ.cli.explain import explain_file
 
     with user_errors(as_json):
-        explained = explain_file(file, functions, svg, on_spark=chosen_engine(engine) == "spark")
+        explained = explain_file(file, functions, svg, source or [], on_spark=chosen_engine(engine) == "spark")
         typer.echo(json.dumps(explained.to_json()) if as_json else str(explained))
 
 

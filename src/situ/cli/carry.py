@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.runtime.earliest import earliest
-from situ.runtime.spark.output import CALLS, COMPLEX_EVENT, FAILED_CALL, TIMED_OUT
+from situ.runtime.spark.output import CALLS, COMPLEX_EVENT, FAILED_CALL, REUSE, TIMED_OUT, TOTALS
 from situ.runtime.spark.result_tables import Tables, table_to_bytes
 
 #: What comes out of Spark: `rows` counts rows, or calls that failed; `packed` may hold fewer rows, or none.
@@ -36,6 +36,9 @@ class CountAndFirst:
         first: dict[tuple[str, str], pa.Table] = {}
         for batch in batches:
             for kind, name, table in self.tables.split(batch):
+                if kind == REUSE:
+                    yield _carried(kind, name, table.num_rows, table.select([TOTALS]))
+                    continue
                 calls = pc.sum(table.column(CALLS)).as_py() if kind == FAILED_CALL else None
                 counts[kind, name] += table.num_rows if calls is None else calls
                 if kind == COMPLEX_EVENT and self.limit:
@@ -55,7 +58,7 @@ class AllRows:
         waiting: dict[tuple[str, str], list[pa.Table]] = {}
         for batch in batches:
             for kind, name, table in self.tables.split(batch):
-                if kind == FAILED_CALL:
+                if kind in (FAILED_CALL, REUSE):
                     continue
                 parts = waiting.setdefault((kind, name), [])
                 parts.append(table)

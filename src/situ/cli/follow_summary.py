@@ -89,6 +89,7 @@ def figures_line(totals: Totals, rate: float) -> str:
     """How it goes, in a line: totals of this run, and the last micro-batch."""
     counts = totals.counts
     parts = [f"{counts.input:,} events", f"{rate:,.0f} events/s", f"{counts.complex_events:,} complex events"]
+    parts += [f"{counts.covered:,} of {counts.interests:,} interests covered"] if counts.interests else []
     parts += unusual(counts)
     if totals.last is not None:
         parts.append(f"micro-batch {totals.last.number} in {totals.last.seconds:.2f} s")
@@ -114,6 +115,8 @@ def batch_to_json(batch: MicroBatch) -> dict[str, Any]:
         "rejected": batch.rejected,
         "failed_calls": batch.failed_calls,
         "duplicates": batch.duplicates,
+        "interests": batch.interests,
+        "covered": batch.covered,
         "state_bytes": batch.state_bytes if batch.largest_shard_bytes is not None else None,
         "skew": batch.skew,
         "watermark": None if batch.watermark is None else moment(batch.watermark),
@@ -158,6 +161,8 @@ class FollowSummary:
             "timed_out": counts.timed_out,
             "failed_calls": counts.failed_calls,
             "duplicates": counts.duplicates,
+            "interests": counts.interests,
+            "covered": counts.covered,
             "micro_batches": totals.micro_batches,
             "watermark": None if totals.watermark is None else moment(totals.watermark),
             "mean_latency_s": totals.mean_latency_s,

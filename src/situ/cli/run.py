@@ -71,6 +71,8 @@ def _run_embedded(graph: OperatorGraph, paths: dict[str, Path], out: Out | None,
             if folder:
                 folder.write(output)
             show_progress(summary.events)
+    for name, totals in engine.reuse.items():
+        summary.shared(name, totals)
 
 
 def say_if_compiling() -> None:

@@ -20,10 +20,11 @@ from situ.cli.results import ResultFolder, StagedResults
 from situ.cli.spark_progress import progress_of, waiting
 from situ.cli.summary import Summary
 from situ.graph.operators import OperatorGraph
+from situ.reuse.totals import Totals
 from situ.runtime.spark.detect import detect_inputs
 from situ.runtime.spark.errors import spark_errors
 from situ.runtime.spark.inputs import StreamInput, files_to_input
-from situ.runtime.spark.output import COMPLEX_EVENT, FAILED_CALL, REJECTED, TIMED_OUT
+from situ.runtime.spark.output import COMPLEX_EVENT, FAILED_CALL, REJECTED, REUSE, TIMED_OUT, TOTALS
 from situ.runtime.spark.result_tables import Tables, bytes_to_table
 from situ.runtime.spark.session import borrowed_session
 
@@ -102,6 +103,9 @@ def count_and_keep_first(events: DataFrame, tables: Tables, summary: Summary) ->
             summary.timed_out += row.rows
         elif row.kind == REJECTED:
             summary.rejected += row.rows
+        elif row.kind == REUSE:
+            for totals in bytes_to_table(row.packed).column(TOTALS).to_pylist():
+                summary.shared(row.name, Totals(**totals))
         else:
             assert row.kind == FAILED_CALL, row.kind
             summary.failed_calls[row.name] += row.rows

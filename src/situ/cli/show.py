@@ -22,6 +22,8 @@ def show_summary(summary: Summary) -> None:
     for name, count in summary.complex_events.items():
         if summary.out is None and name in summary.first:
             console.print(complex_event_table(name, count, summary.first[name]))
+    for name, shared in summary.reuse.items():
+        console.print(Text(f"{name}: " + str(shared).replace("\n", "\n  "), style="dim"))
     for warning in summary.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(totals(summary)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from situ.reuse.totals import Totals
 from situ.runtime.earliest import earliest
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Summary:
     complex_events: Counter[str] = field(default_factory=Counter)
     first: dict[str, pa.Table] = field(default_factory=dict)
     failed_calls: Counter[str] = field(default_factory=Counter)
+    reuse: dict[str, Totals] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
     out: Path | None = None
@@ -39,6 +41,7 @@ class Summary:
             "complex_events": dict(self.complex_events),
             "timed_out": self.timed_out,
             "failed_calls": dict(self.failed_calls),
+            "reuse": {name: totals.to_json() for name, totals in self.reuse.items()},
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
             "out": str(self.out) if self.out else None,
@@ -54,6 +57,10 @@ class Summary:
         for name, table in output.complex_events.items():
             self.complex_events[name] += table.num_rows
             self.keep_first(name, table)
+
+    def shared(self, name: str, totals: Totals) -> None:
+        """Adds what was shared for a subscription."""
+        self.reuse[name] = self.reuse.get(name, Totals()) + totals
 
     def keep_first(self, name: str, table: pa.Table) -> None:
         """Keeps those of a subscription's complex events that are among the first of all that came so far."""

@@ -43,10 +43,13 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
         ):
             if given is not None:
                 yield clause, "without `around`, nothing moves"
-    if subscription.quality is not None and subscription.around is None:
-        yield "quality", "without `around`, results are always exact"
-    elif asks_for_quality(subscription) and (name := dependent(graph, subscription)) is not None:
-        yield "quality", f"matches of {name} depend on each other, so interests do not share them"
+    if (quality := subscription.quality) is not None:
+        if subscription.around is None:
+            yield "quality", "without `around`, results are always exact"
+        elif quality.precision is None and quality.recall is None:
+            yield "quality", "what is shared is judged by `precision` and `recall`, and neither is given"
+        elif asks_for_quality(subscription) and (name := dependent(graph, subscription)) is not None:
+            yield "quality", f"matches of {name} depend on each other, so interests do not share them"
     if subscription.demands:
         yield "demand", "`situ plan` looks at it, an engine does not"
 

@@ -16,6 +16,8 @@ from situ.reuse.groups import SHARES, Region, regroup
 #: So many interests are a group, at the most, and there are so many groups for each shard, or about: enough interests
 #: to share, and groups small enough to be dealt out evenly.
 MOST, GROUPS = 64, 4
+#: How often all places that there are, in degrees or in metres, are divided at the most: into cells of 32 m.
+_DEEPEST = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,20 @@ class Shards:
 UNDIVIDED = Shards((0,), 1)
 
 
+def groups_of(x: F64, y: F64, most: int, degrees: bool) -> I64:
+    """The group of each interest, by number.
+
+    >>> groups_of(np.array([0.0, 1.0, 9000.0]), np.zeros(3), 2, degrees=False).tolist()
+    [0, 0, 1]
+    """
+    low, side = (-180.0, 360.0) if degrees else (-(2.0**24), 2.0**25)
+    cell, share = np.divmod(regroup(Region(low, low, side, most, _DEEPEST), x, y).group, SHARES)
+    # Cells of all sizes in the order in which those of the smallest size come: neighbours are close to each other.
+    level = (np.frexp(cell.astype(np.float64))[1] - 1) // 2
+    places = np.stack([cell << 2 * (_DEEPEST - level), share])
+    return np.unique(places, axis=1, return_inverse=True)[1].reshape(-1)
+
+
 def deal(x: F64, y: F64, shards: int, degrees: bool = False) -> I64:
     """The shard of each interest: about as many for each, and whole groups.
 
@@ -37,16 +53,9 @@ def deal(x: F64, y: F64, shards: int, degrees: bool = False) -> I64:
     >>> deal(x, np.zeros(100), 2).tolist() == [0] * 50 + [1] * 50
     True
     """
-    if shards == 1:
+    if shards == 1 or len(x) == 0:
         return np.zeros(len(x), np.int64)
-    most = min(max(len(x) // (GROUPS * shards), 1), MOST)
-    # All places that there are: in degrees, or in metres, in cells of 32 m and more.
-    region = Region(-180.0, -180.0, 360.0, most, 20) if degrees else Region(-(2.0**24), -(2.0**24), 2.0**25, most, 20)
-    cell, share = np.divmod(regroup(region, x, y).group, SHARES)
-    # Cells of all sizes in the order in which those of the smallest size come: neighbours are close to each other.
-    level = (np.frexp(cell.astype(np.float64))[1] - 1) // 2
-    _, group, sizes = np.unique(
-        np.stack([cell << 2 * (region.deepest - level), share]), axis=1, return_inverse=True, return_counts=True
-    )
+    group = groups_of(x, y, min(max(len(x) // (GROUPS * shards), 1), MOST), degrees)
+    sizes = np.bincount(group)
     before = np.cumsum(sizes) - sizes
-    return (before * shards // max(len(x), 1))[group.reshape(-1)]
+    return (before * shards // len(x))[group]

@@ -7,7 +7,7 @@ served well enough by it. So consumers who follow each other along a road share 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,8 @@ from situ.mobility.interests import Interests
 from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY, MovingQuery
 from situ.mobility.pairs import PlacedEvents, Regions
 from situ.reuse.deal import UNDIVIDED, Shards, deal
-from situ.reuse.regions import share
+from situ.reuse.regions import beginning, share
+from situ.reuse.totals import Totals
 from situ.runtime.active import Active, PlacedStream, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
 from situ.runtime.flow import Flow
@@ -58,18 +59,6 @@ class Served:
 
 
 @dataclass
-class Counts:
-    """What was asked and what was done: interests and regions; events that interests would have read, and that were
-    read; regions that were tried on behalf of an interest."""
-
-    interests: int = 0
-    regions: int = 0
-    events_asked: int = 0
-    events_read: int = 0
-    tried: int = 0
-
-
-@dataclass
 class ReusingFlow(MovingFlow):
     """Runs a moving subscription, and lets interests share regions. Regions take the place of interests in the flow of
     operators; `_served` says by which region each open interest is served.
@@ -88,7 +77,8 @@ class ReusingFlow(MovingFlow):
         self._served = Served(self._open, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
         self._next_region = 0
         self._found = Inbox()  # what open regions have found, for interests to come
-        self.counts = Counts()
+        self._going = beginning()
+        self.totals = Totals()
 
     @property
     def _longest_us(self) -> int:
@@ -117,7 +107,7 @@ class ReusingFlow(MovingFlow):
             served = served.and_(more)
         self._found.add(found)
         self._end(served, passed)
-        self.counts.events_read = self.events_read
+        self.totals = replace(self.totals, events_read=self.events_read)
         self._passed = passed
         self._forget(passed)
         return in_spatiotemporal_order(concat(delivered))
@@ -127,7 +117,7 @@ class ReusingFlow(MovingFlow):
         some, known = new.interests, self._regions_open.interests
         events = _all_events(list(placed.values()), self._shape)
         asked = Regions(some.start_us - self._longest_us, some.end_us, some.x, some.y)
-        shared = share(events, known.x, known.y, known.start_us - self._longest_us, asked, *self._least)
+        shared = share(events, known.x, known.y, known.start_us - self._longest_us, asked, *self._least, self._going)
         own = shared.by - len(known)  # the interest whose region it is; none, if it was there before
         run, first, until = np.full(len(new), -1, np.int64), np.empty(len(new), np.int64), np.empty(len(new), np.int64)
         count = _runs(own, asked.since_us, asked.until_us, run, first, until, np.full(len(new), -1, np.int64))
@@ -141,10 +131,12 @@ class ReusingFlow(MovingFlow):
         )  # fmt: skip
         of = np.where(own < 0, np.append(self._regions_open.keys, 0)[np.minimum(shared.by, len(known))],
                       np.append(keys, 0)[run])  # fmt: skip
-        self.counts.interests += len(new)
-        self.counts.regions += count
-        self.counts.tried += shared.tried
-        self.counts.events_asked += int(shared.sizes.sum())
+        covered = int(np.count_nonzero(shared.by != len(known) + np.arange(len(new))))
+        self.totals += Totals(
+            interests=len(new), covered=covered, regions=count, events_asked=int(shared.sizes.sum()),
+            tried=shared.tried, untried=shared.untried, precision=float(shared.precision.sum()),
+            recall=float(shared.recall.sum()),
+        )  # fmt: skip
         return Served(new, of, shared.precision, shared.recall), Active(regions, keys)
 
     def _begun(self, regions: Active, placed: Mapping[str, PlacedStream], passed: int) -> Iterator[Batch]:
@@ -211,6 +203,7 @@ class ReusingFlow(MovingFlow):
         tables["regions"] = pa.table({name: pa.array(values) for name, values in regions.items()})
         tables["served"] = pa.table({name: pa.array(values) for name, values in fits.items()})
         tables["next region"] = pa.table({"key": [self._next_region]})
+        tables["going"] = pa.table({"count": self._going})
         if self._found.waiting:
             tables["found"] = self._found.table()
         return tables
@@ -227,6 +220,7 @@ class ReusingFlow(MovingFlow):
         fits = (tables["served"].column(name).to_numpy() for name in ("region", "precision", "recall"))
         self._served = Served(self._open, *fits)
         self._next_region = tables["next region"].column("key")[0].as_py()
+        self._going = tables["going"].column("count").to_numpy().copy()
         if "found" in tables:
             self._found.restore(tables["found"])
 

@@ -24,7 +24,7 @@ from runtime.spark.streaming_without_spark import StreamingQuery
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
-from situ.runtime.spark.output import Output
+from situ.runtime.spark.output import COMPLEX_EVENT, Output
 
 Piece = dict[str, pa.Table]
 
@@ -66,7 +66,7 @@ def near_of(output: Output, rows: pa.Table) -> list[Delivered]:
     """The complex events of `Near` in the tagged table."""
     (operator,) = (o for o in output.operators if o.name == "Near")
     names = {name: output.columns["Near", name][0] for name in operator.schema.names}
-    rows = rows.filter(pa.compute.equal(rows["_name"], "Near"))
+    rows = rows.filter((pa.compute.field("_name") == "Near") & (pa.compute.field("_kind") == COMPLEX_EVENT))
     return rows_of(pa.table({name: rows[column] for name, column in names.items()} | {"_time": rows["_time"]}))
 
 

@@ -22,7 +22,7 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
     """The tagged table of a query, with all definitions. Rows come in any order, in any number of partitions and
     batches; shards come to tasks at random."""
     plan = plan_on_spark(graph)
-    output = Output.of(plan.contexts(default), show_definitions=True)
+    output = Output.of(plan.contexts(default), show_definitions=True, reuses=plan.reuses)
     shards = rng.choice([1, 2, 5, 40])
     moving_shards = rng.choice([1, 2, 5])
     packets: list[pa.RecordBatch] = []

@@ -31,13 +31,14 @@ from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
 from situ.mobility.moving_query import moving_queries, without_moving
+from situ.reuse.totals import Totals
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.compile import refuse_unbounded_state
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
 from situ.runtime.flow import Flow, Port
 from situ.runtime.inbox import latest
 from situ.runtime.moving import under
-from situ.runtime.reusing import Counts, ReusingFlow, moving_flow
+from situ.runtime.reusing import ReusingFlow, moving_flow
 
 #: Rows that `feed` takes.
 Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -128,9 +129,9 @@ class Engine:
         return StreamReader(stream, read, self.provenance)
 
     @property
-    def reuse(self) -> dict[str, Counts]:
+    def reuse(self) -> dict[str, Totals]:
         """What moving subscriptions that ask for a quality have shared so far."""
-        return {name: moving.counts for name, moving in self._moving.items() if isinstance(moving, ReusingFlow)}
+        return {name: moving.totals for name, moving in self._moving.items() if isinstance(moving, ReusingFlow)}
 
     # --- unbounded input
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from situ.kernel.batch import EXTENT
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
+from situ.reuse.totals import Totals
 from situ.runtime.spark.crossing import column, crossing
 from situ.runtime.spark.detect_stream import detect_stream
 from situ.runtime.spark.functions import functions_used
@@ -36,7 +37,9 @@ from situ.runtime.spark.output import (
     LATENESS,
     REASONS,
     REJECTED,
+    REUSE,
     TIMED_OUT,
+    TOTALS,
     Output,
 )
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
@@ -120,7 +123,7 @@ def detect_inputs(
     """The same for rows that have been checked against the declarations of their streams."""
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
-    output = Output.of(plan.contexts(functions), show_definitions, used)
+    output = Output.of(plan.contexts(functions), show_definitions, used, reuses=plan.reuses)
     some = next(iter(inputs.values())).events
     shards = int(some.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     moving_shards = min(shards, _tasks_at_once(some.sparkSession))
@@ -193,7 +196,7 @@ class Detection:
         """Rows that do not fit the declaration of their stream, and why."""
         if self.rejected_rows is not None:
             return self.rejected_rows
-        return self._of_streams(REJECTED).select(self._stream, *REASONS)
+        return self._of_kind(REJECTED).select(self._stream, *REASONS)
 
     @property
     def late(self) -> DataFrame:
@@ -201,9 +204,9 @@ class Detection:
         attributes that the query reads, `_lateness` is how far time had come beyond `_time`."""
         if self.rejected_rows is not None:
             raise InputError("a table is sorted, so none of its rows are late", remedy="Ask streaming DataFrames only.")
-        return self._of_streams(LATE).select(self._stream, "_time", LATENESS, "_row")
+        return self._of_kind(LATE).select(self._stream, "_time", LATENESS, "_row")
 
-    def _of_streams(self, kind: str) -> DataFrame:
+    def _of_kind(self, kind: str) -> DataFrame:
         return self.found.filter(F.col("_kind") == KINDS.index(kind))
 
     @property
@@ -213,9 +216,23 @@ class Detection:
     @property
     def failed_calls(self) -> DataFrame:
         """How many calls of each function of yours failed, and so gave null."""
-        failed = self.found.filter(F.col("_kind") == KINDS.index(FAILED_CALL))
+        failed = self._of_kind(FAILED_CALL)
         function = _spelt("_name", self.output.names).alias("function")
         return failed.groupBy(function).agg(F.sum(CALLS).alias("calls"))
+
+    @property
+    def reuse(self) -> DataFrame:
+        """Of tables: what consumers have shared, a row for each subscription that asks for a quality. Precision and
+        recall are means over interests."""
+        if not self.output.reuses or self.rejected_rows is None:
+            raise InputError(
+                "no subscription of this query shares anything, or not all of it is there yet",
+                remedy="Ask for a `quality`, and of tables; a stream says it in its progress.",
+            )
+        name = _spelt("_name", self.output.names).alias("subscription")
+        sums = {f.name: F.sum(f"{TOTALS}.{f.name}") for f in fields(Totals)}
+        means = {name: sums[name] / sums["interests"] for name in ("precision", "recall")}
+        return self._of_kind(REUSE).groupBy(name).agg(*(c.alias(n) for n, c in (sums | means).items()))
 
     def _rows(self, kind: str, name: str) -> DataFrame:
         (operator,) = (o for o in self.output.operators if o.name == name)

@@ -31,6 +31,8 @@ def observed(rows: DataFrame) -> DataFrame:
         count(REJECTED).alias("rejected"),
         F.coalesce(F.sum(CALLS), F.lit(0)).alias("failed_calls"),
         F.coalesce(F.sum(figure("duplicates")), F.lit(0)).alias("duplicates"),
+        F.coalesce(F.sum(figure("interests")), F.lit(0)).alias("interests"),
+        F.coalesce(F.sum(figure("covered")), F.lit(0)).alias("covered"),
         F.coalesce(F.sum(figure("state_bytes")), F.lit(0)).alias("state_bytes"),
         F.max(figure("state_bytes")).alias("largest_shard_bytes"),
         F.max(figure("events")).alias("largest_shard_candidates"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -15,19 +15,24 @@ from situ.graph.operators import Operator
 from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, Batch, as_timestamps
 from situ.kernel.operator import Context
+from situ.reuse.totals import Totals
 
 COMPLEX_EVENT, TIMED_OUT, FAILED_CALL = "complex event", "timed out", "failed call"
-REJECTED, LATE, FIGURES = "rejected", "late", "figures"
+REJECTED, LATE, FIGURES, REUSE = "rejected", "late", "figures", "reuse"
 #: Kinds cross from Python as their number here.
-KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED, LATE, FIGURES)
+KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED, LATE, FIGURES, REUSE)
 
 #: The columns of a failed call beside its name, of a rejected row, and of a late one.
 CALLS = "_calls"
 REASONS = ("_reason", "_row", "_place")
 LATENESS = "_lateness"
+#: What a task has shared for a subscription: see `situ.reuse.totals`.
+TOTALS = "_totals"
+TOTALS_TYPE = pa.struct([(f.name, pa.float64() if f.type == "float" else pa.int64()) for f in fields(Totals)])
 
 #: What one shard of a stage reports of one step: not for users, but for the metrics of a streaming query.
-#: `input` counts rows that were read, `events` those that reached the shard; latencies are from the time of complex
+#: `input` counts rows that were read, `events` those that reached the shard; `interests` those of
+#: subscriptions that share, `covered` those of them that were served by others; latencies are from the time of complex
 #: events to the moment in which they were found.
 FIGURES_TYPE = pa.struct(
     [
@@ -36,6 +41,8 @@ FIGURES_TYPE = pa.struct(
         ("input", pa.int64()),
         ("events", pa.int64()),
         ("duplicates", pa.int64()),
+        ("interests", pa.int64()),
+        ("covered", pa.int64()),
         ("state_bytes", pa.int64()),
         ("busy_ms", pa.float64()),
         ("watermark", TIMESTAMP_ARROW),
@@ -59,6 +66,7 @@ class Output:
     shown: tuple[str, ...]
     functions: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()  # of streaming queries, whose late and rejected rows are rows of the table, too
+    reuses: bool = False
 
     @classmethod
     def of(
@@ -67,13 +75,14 @@ class Output:
         show_definitions: bool,
         functions: tuple[Function, ...] = (),
         streams: tuple[str, ...] = (),
+        reuses: bool = False,
     ) -> Output:
         """The complex events of subscriptions (or of all), and what times out."""
         operators = [context.operator for context in contexts.values()]
         shown = tuple(o.name for o in operators if show_definitions or o.subscription is not None)
         named = tuple(o for o in operators if o.name in shown or o.rule.timed_out)
         located = frozenset(o.name for o in named if contexts[o.name].located)
-        return cls(named, located, shown, tuple(function.name for function in functions), streams)
+        return cls(named, located, shown, tuple(function.name for function in functions), streams, reuses)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,7 +110,7 @@ class Output:
         fields = {"_kind": pa.int8(), "_name": pa.int32(), "_time": TIMESTAMP_ARROW}
         fields |= dict.fromkeys(EXTENT if self.located else (), pa.float64())
         fields |= {column: to_arrow(type_) for column, type_ in self.columns.values()}
-        fields |= {CALLS: to_arrow(INT)}
+        fields |= {CALLS: to_arrow(INT)} | ({TOTALS: TOTALS_TYPE} if self.reuses else {})
         if self.streams:
             fields |= dict.fromkeys(REASONS, pa.string()) | {LATENESS: pa.duration("us"), "_figures": FIGURES_TYPE}
         return fields
@@ -117,6 +126,10 @@ class Output:
 
     def failed_calls(self, function: str, calls: int) -> pa.RecordBatch:
         return self._filled(FAILED_CALL, function, {CALLS: pa.array([calls], pa.int64())}, 1)
+
+    def shared(self, name: str, totals: Totals) -> pa.RecordBatch:
+        """What was shared for a subscription."""
+        return self._filled(REUSE, name, {TOTALS: pa.array([asdict(totals)], TOTALS_TYPE)}, 1)
 
     def rejected(self, stream: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that do not fit their stream, with `_reason`, `_row` and `_place`."""

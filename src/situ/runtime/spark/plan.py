@@ -164,6 +164,11 @@ class SparkPlan:
         """The subscriptions that move; they run in the first stage."""
         return self.stages[0].moving if self.stages else ()
 
+    @property
+    def reuses(self) -> bool:
+        """Whether consumers of some subscription share what is found."""
+        return any(query.reuses for query in self.moving)
+
     def contexts(self, functions: Functions) -> dict[str, Context]:
         """The context of every operator whose complex events can be seen, as they are seen."""
         contexts = contexts_of(self.plain, functions, provenance=False)

@@ -14,8 +14,9 @@ from situ.runtime.spark.metrics import METRICS
 class Counts:
     """What is counted in a micro-batch, and over all of them, in the words of `situ.runtime.spark.metrics`.
 
-    >>> Counts(input=2, late=1) + Counts(input=3)
-    Counts(input=5, candidates=0, complex_events=0, timed_out=0, late=1, rejected=0, failed_calls=0, duplicates=0)
+    >>> Counts(input=2, late=1) + Counts(input=3)  # doctest: +NORMALIZE_WHITESPACE
+    Counts(input=5, candidates=0, complex_events=0, timed_out=0, late=1, rejected=0, failed_calls=0, duplicates=0,
+           interests=0, covered=0)
     """
 
     input: int = 0
@@ -26,6 +27,8 @@ class Counts:
     rejected: int = 0
     failed_calls: int = 0
     duplicates: int = 0
+    interests: int = 0
+    covered: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))

@@ -58,6 +58,8 @@ def _metrics(totals: Totals, running: bool) -> Iterator[tuple[str, _Kind, str, d
         "situ_rejected_rows_total": ("Rows that did not fit the declaration of their stream.", counts.rejected),
         "situ_failed_calls_total": ("Calls of functions of your own that failed and gave null.", counts.failed_calls),
         "situ_duplicates_total": ("Events dropped because they were delivered before.", counts.duplicates),
+        "situ_interests_total": ("Interests of subscriptions whose consumers share.", counts.interests),
+        "situ_covered_interests_total": ("Interests that were served by the regions of others.", counts.covered),
         "situ_micro_batches_total": ("Micro-batches done.", totals.micro_batches),
         "situ_rule_changes_total": ("Changes of rules that took effect.", totals.rule_changes),
     }

@@ -19,7 +19,7 @@ from situ.kernel.operator import SLICE, Context, contexts_of
 from situ.mobility.moving_query import MovingQuery
 from situ.reuse.deal import Shards
 from situ.runtime.compile import compile_operator
-from situ.runtime.reusing import moving_flow
+from situ.runtime.reusing import ReusingFlow, moving_flow
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
 from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, EveryTask, OneTask, Partitioning, partitioning_of
@@ -198,6 +198,8 @@ class StageRun:
         delivered = moving.advance(NO_DEADLINE)
         if len(delivered):
             yield from self._result(self.output.rows(COMPLEX_EVENT, query.name, delivered))
+        if isinstance(moving, ReusingFlow):
+            yield from self._result(self.output.shared(query.name, moving.totals))
         yield from self._failed(moving.contexts)
 
     def _failed(self, contexts: Mapping[str, Context]) -> Iterator[pa.RecordBatch]:

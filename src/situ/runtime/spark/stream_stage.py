@@ -22,10 +22,11 @@ from situ.kernel.batch import EXTENT, Batch
 from situ.kernel.operator import SLICE, Context, Produced, contexts_of
 from situ.kernel.snapshot import pack, unpack
 from situ.reuse.deal import Shards
+from situ.reuse.totals import Totals
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.flow import Flow, Port, operators_in
 from situ.runtime.moving import MovingFlow, under
-from situ.runtime.reusing import moving_flow
+from situ.runtime.reusing import ReusingFlow, moving_flow
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
 from situ.runtime.spark.partitioning import Anywhere, BySlice, EveryTask, partitioning_of
@@ -111,6 +112,8 @@ class StreamStage:
         made += self._hand_on(shard, running, produced)
         delivered = {name: moving.advance(passed) for name, moving in running.moving.items()}
         made += self._deliver(running, delivered)
+        reusing = [moving.totals for moving in running.moving.values() if isinstance(moving, ReusingFlow)]
+        shared = sum(reusing, Totals())
         after = pack(self._tables(running))
         figures = {
             "stage": self.number,
@@ -118,6 +121,8 @@ class StreamStage:
             "input": rows_read if (self.number, shard) == (0, 0) else 0,  # all shards hear of all rows
             "events": events,
             "duplicates": running.flow.duplicates,
+            "interests": shared.interests,
+            "covered": shared.covered,
             "state_bytes": len(after),
             "watermark": None if passed == BEGINNING else passed,
             "busy_ms": (time.perf_counter() - begun) * 1e3,
