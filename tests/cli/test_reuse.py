@@ -81,6 +81,8 @@ def test_explain_measures_on_sources(tmp_path: Path) -> None:
     assert code == 0
     assert "measured on the sources" in out
     assert "12 interests in" in out  # all drive at once
+    assert "selection managers would choose" in out
+    assert "  Bright: reuse o" in out  # on or off
 
 
 def test_explain_measures_nothing_where_nothing_is_shared(tmp_path: Path) -> None:

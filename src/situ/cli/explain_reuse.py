@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from situ.cli.show import cell
+from situ.core.time import format_duration
+from situ.core.types import to_arrow
 from situ.graph.operators import OperatorGraph
+from situ.graph.query import Stream
 from situ.io.files import open_source
+from situ.kernel.arrays import I64
 from situ.kernel.batch import one_chunk
 from situ.lang.resolve import resolve
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
@@ -24,9 +29,12 @@ from situ.reuse.deal import MOST, groups_of
 from situ.reuse.regions import TRIAL, TRIES
 from situ.reuse.totals import Totals
 from situ.runtime.embedded import Engine
+from situ.runtime.selections import Settings, reuse
 
 #: Groups that are listed.
 SHOWN = 8
+#: Selection managers look at so many consumers, for so long.
+SAMPLED, SAMPLED_US = 25, 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +48,15 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What reuse does on sources: CPU time with it and without, and the groups when there are most consumers."""
+    """What reuse does on sources: CPU time with it and without, and the groups when there are most consumers. `chosen`:
+    what selection managers would do about each operator then."""
 
     totals: Totals
     shared_s: float
     alone_s: float
     at_us: int
     groups: tuple[Group, ...]
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """
@@ -69,7 +79,12 @@ class Measured:
             f"most at {when}: {count:,} interests in {len(self.groups):,} groups",
             *(f"  {group.interests} around ({group.x:.7g}, {group.y:.7g})" for group in listed[:SHOWN]),
         ]
-        return "\n".join(lines + ([f"  and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []))
+        lines += [f"  and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []
+        if self.chosen:
+            minute = format_duration(SAMPLED_US)
+            lines.append(f"selection managers would choose, by {SAMPLED} consumers in the {minute} from then on:")
+            lines += [f"  {name}: " + words.replace("\n", "\n  ") for name, words in self.chosen.items()]
+        return "\n".join(lines)
 
 
 def sharing_in_words(graph: OperatorGraph) -> dict[str, str]:
@@ -115,7 +130,9 @@ def measure_reuse(graph: OperatorGraph, paths: Mapping[str, Path]) -> dict[str, 
             _timed(shared, paths)  # loads the kernel
             seconds, engine = _timed(shared, paths)
             at_us, groups = _groups(query, paths[query.focal.name])
-            found[query.name] = Measured(engine.reuse[query.name], seconds, _timed(alone, paths)[0], at_us, groups)
+            alone_s, _ = _timed(alone, paths)
+            chosen = _chosen(shared, query, paths, at_us) if groups else {}
+            found[query.name] = Measured(engine.reuse[query.name], seconds, alone_s, at_us, groups, chosen)
     return found
 
 
@@ -158,11 +175,33 @@ def _groups(query: MovingQuery, path: Path) -> tuple[int, tuple[Group, ...]]:
 
 def _interests(query: MovingQuery, path: Path) -> Interests:
     assert query.focal.location is not None, "resolved: who moves has a place"
-    names = [query.consumer[1], *query.focal.location]
-    chunks = [chunk.read(names) for chunk in open_source(path, query.focal).chunks()]
-    if not chunks:
-        return interests_of(Updates(pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)))
-    rows = pa.concat_tables([chunk.events for chunk in chunks])
-    consumer, x, y = (one_chunk(rows.column(name)) for name in names)
-    updates = Updates(consumer, np.concatenate([chunk.times for chunk in chunks]), reals(x), reals(y))
-    return interests_of(updates, query.subscription.update or BASIC, query.focal.degrees)
+    rows, times = _read(path, query.focal, [query.consumer[1], *query.focal.location])
+    consumer, x, y = (one_chunk(column) for column in rows.columns)
+    return interests_of(Updates(consumer, times, reals(x), reals(y)), query.subscription.update or BASIC,
+                        query.focal.degrees)  # fmt: skip
+
+
+def _chosen(graph: OperatorGraph, query: MovingQuery, paths: Mapping[str, Path], at_us: int) -> dict[str, str]:
+    """What selection managers would do about each operator, and why."""
+    longest_us = query.lifetime_us + max(query.before_us.values())
+    streams, tables = [], {}
+    for stream in graph.streams:
+        rows, times = _read(paths[stream.name], stream, [attribute.name for attribute in stream.attributes])
+        begin_us = at_us - (longest_us if stream.name in query.before_us else 0)
+        rows = rows.filter(pa.array((times >= begin_us) & (times < at_us + SAMPLED_US)))
+        if stream.name not in query.before_us:  # it tells where consumers are, and nothing else
+            who = rows[query.consumer[1]]
+            rows = rows.filter(pc.is_in(who, who.unique().slice(0, SAMPLED)))
+        tables[stream.name] = rows
+        streams.append(replace(stream, attributes=tuple(replace(a, path=()) for a in stream.attributes)))
+    sampled = resolve(replace(graph.query, streams=tuple(streams)))
+    return reuse(sampled, query.name, tables, Settings(auto=True)).chosen
+
+
+def _read(path: Path, stream: Stream, names: list[str]) -> tuple[pa.Table, I64]:
+    """Some columns of a source, and the times of its rows."""
+    chunks = [chunk.read(names) for chunk in open_source(path, stream).chunks()]
+    types = {attribute.name: to_arrow(attribute.type) for attribute in stream.attributes}
+    nothing = pa.schema([(name, types[name]) for name in names]).empty_table()
+    rows = pa.concat_tables([nothing, *(chunk.events.select(names) for chunk in chunks)], promote_options="permissive")
+    return rows, np.concatenate([np.zeros(0, np.int64), *(chunk.times for chunk in chunks)])

@@ -13,12 +13,14 @@ from rich.text import Text
 
 from situ.cli.summary import Summary
 
+#: Characters of a line in a file or a pipe.
+WIDEST = 1000
 EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")
 
 
 def show_summary(summary: Summary) -> None:
     """The first complex events of each subscription, then the totals."""
-    console = Console()
+    console = console_for_all_columns()
     for name, count in summary.complex_events.items():
         if summary.out is None and name in summary.first:
             console.print(complex_event_table(name, count, summary.first[name]))
@@ -27,6 +29,12 @@ def show_summary(summary: Summary) -> None:
     for warning in summary.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(totals(summary)))
+
+
+def console_for_all_columns() -> Console:
+    """As wide as the terminal; where there is none, a table is as wide as it is."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDEST)
 
 
 def complex_event_table(name: str, count: int, first: pa.Table) -> Table:
