@@ -81,7 +81,7 @@ def test_explain_measures_on_sources(tmp_path: Path) -> None:
     assert code == 0
     assert "measured on the sources" in out
     assert "12 interests in" in out  # all drive at once
-    assert "selection managers would choose" in out
+    assert "sharing selections instead of regions" in out
     assert "  Bright: reuse o" in out  # on or off
 
 

@@ -82,7 +82,7 @@ class Measured:
         lines += [f"  and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []
         if self.chosen:
             minute = format_duration(SAMPLED_US)
-            lines.append(f"selection managers would choose, by {SAMPLED} consumers in the {minute} from then on:")
+            lines.append(f"sharing selections instead of regions, by {SAMPLED} consumers in {minute} from then on:")
             lines += [f"  {name}: " + words.replace("\n", "\n  ") for name, words in self.chosen.items()]
         return "\n".join(lines)
 
