@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from situ.core.errors import SituError
-from situ.reuse.groups import SHARES, Event, Groups, Joined, Left, Moved, Region, Transfer, move_all, regroup, step
+from situ.reuse.groups import SHARES, Groups, Region, all_at, regroup
 
 
 class TreeByWords:
@@ -50,45 +50,54 @@ def number(way: tuple[int, ...]) -> int:
     return cell
 
 
-def random_event(rng: np.random.Generator, groups: Groups, spread: float) -> Event:
-    x, y = (rng.normal(500, spread, 2)).tolist()
+Places = dict[int, tuple[float, float]]
+
+
+def at(groups: Groups, places: Places) -> tuple[Groups, int]:
+    """The groups when operators are at these places, and how many came, went, or changed their group."""
+    before = dict(zip(groups.operator.tolist(), groups.group.tolist(), strict=True))
+    x, y = np.array([places[one] for one in sorted(places)], np.float64).reshape(-1, 2).T
+    groups = all_at(groups, np.array(sorted(places), np.int64), x, y)
+    after = dict(zip(groups.operator.tolist(), groups.group.tolist(), strict=True))
+    return groups, sum(before.get(one) != after.get(one) for one in {*before, *after})
+
+
+def left(groups: Groups, gone: int) -> tuple[Groups, int]:
+    places = zip(groups.x.tolist(), groups.y.tolist(), strict=True)
+    return at(groups, {one: place for one, place in zip(groups.operator.tolist(), places, strict=True) if one != gone})
+
+
+def joined(groups: Groups, new: int, x: float, y: float) -> tuple[Groups, int]:
+    places = zip(groups.x.tolist(), groups.y.tolist(), strict=True)
+    return at(groups, dict(zip(groups.operator.tolist(), places, strict=True)) | {new: (x, y)})
+
+
+def change(rng: np.random.Generator, places: Places, spread: float) -> None:
+    """One joins, moves, or leaves."""
     what = rng.random()
-    if len(groups.operator) == 0 or what < 0.25:
-        fresh = int(rng.choice(np.setdiff1d(np.arange(60), groups.operator)))
-        return Joined(fresh, x, y)
-    some = int(rng.choice(groups.operator))
-    return Left(some) if what < 0.42 or len(groups.operator) == 59 else Moved(some, x, y)
+    if len(places) < 59 and (not places or what < 0.25):
+        places[int(rng.choice(np.setdiff1d(np.arange(60), list(places))))] = tuple(rng.normal(500, spread, 2).tolist())
+    elif what < 0.42 or len(places) == 59:
+        del places[int(rng.choice(sorted(places)))]
+    else:
+        places[int(rng.choice(sorted(places)))] = tuple(rng.normal(500, spread, 2).tolist())
 
 
+@pytest.mark.parametrize("several", [1, 5])
 @pytest.mark.parametrize("seed", range(12))
-def test_operators_join_move_and_leave_in_any_order(seed: int) -> None:
+def test_operators_join_move_and_leave_in_any_order(seed: int, several: int) -> None:
     rng = np.random.default_rng(seed)
     most, spread = int(rng.integers(1, 9)), [300.0, 30.0, 1.0][seed % 3]
     region = Region(0.0, 0.0, 1000.0, most, deepest=int(rng.integers(0, 6)))
-    groups, tree, mirror = Groups.empty(region), TreeByWords(region), dict[int, int]()
-    for _ in range(300):
-        event = random_event(rng, groups, spread)
-        groups, transfers = step(groups, event)
-        if isinstance(event, Left):
-            del tree.places[event.operator]
-        else:
-            tree.places[event.operator] = (event.x, event.y)
+    groups, tree = Groups.empty(region), TreeByWords(region)
+    for _ in range(200):
+        for _ in range(several):
+            change(rng, tree.places, spread)
+        groups, _ = at(groups, tree.places)
         assert dict(zip(groups.operator.tolist(), (groups.group // SHARES).tolist(), strict=True)) == {
             one: number(way) for one, way in tree.cells().items()
         }
-        follow(mirror, transfers)
-        assert mirror == dict(zip(groups.operator.tolist(), groups.group.tolist(), strict=True))
         assert len(groups.operator) == 0 or np.unique(groups.group, return_counts=True)[1].max() <= most
-
-
-def follow(mirror: dict[int, int], transfers: tuple[Transfer, ...]) -> None:
-    """Who believes the transfers knows the groups: nobody is in two, and nobody is forgotten."""
-    for transfer in transfers:
-        assert mirror.get(transfer.operator) == transfer.source != transfer.target
-        if transfer.target is None:
-            del mirror[transfer.operator]
-        else:
-            mirror[transfer.operator] = transfer.target
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -98,22 +107,11 @@ def test_all_at_once_is_as_one_by_one_for_those_who_only_join(seed: int) -> None
     x, y = rng.normal(40, 25, (2, 80))
     groups = Groups.empty(region)
     for one in rng.permutation(80).tolist():
-        groups, _ = step(groups, Joined(one, x[one], y[one]))
+        groups, _ = joined(groups, one, x[one], y[one])
     at_once = regroup(region, x, y)
     assert np.array_equal(at_once.group // SHARES, groups.group // SHARES)
     assert np.array_equal(at_once.divided, groups.divided)
     assert len(np.unique(at_once.group)) > 5
-
-
-def test_all_move_at_once() -> None:
-    rng = np.random.default_rng(1)
-    groups = regroup(Region(0.0, 0.0, 100.0, 5), *(rng.random((2, 50)) * 100))
-    mirror = dict(enumerate(groups.group.tolist()))
-    for _ in range(20):
-        groups, transfers = move_all(groups, *(rng.random((2, 50)) * 100))
-        follow(mirror, transfers)
-        assert mirror == dict(enumerate(groups.group.tolist()))
-        assert np.unique(groups.group, return_counts=True)[1].max() <= 5
 
 
 def test_to_and_fro_divides_once() -> None:
@@ -122,13 +120,13 @@ def test_to_and_fro_divides_once() -> None:
     groups = regroup(Region(0.0, 0.0, 100.0, 8), *(rng.random((2, 8)) * 100))
     moved = []
     for _ in range(10):
-        groups, transfers = step(groups, Joined(8, 50.0, 50.0))
-        moved.append(len(transfers))
-        groups, transfers = step(groups, Left(8))
-        moved.append(len(transfers))
+        groups, changed = joined(groups, 8, 50.0, 50.0)
+        moved.append(changed)
+        groups, changed = left(groups, 8)
+        moved.append(changed)
     assert moved == [9] + [1] * 19
     for one in range(4):  # half of the bound is left: one group again
-        groups, _ = step(groups, Left(one))
+        groups, _ = left(groups, one)
     assert (groups.group // SHARES).tolist() == [1] * 4
 
 
@@ -138,12 +136,12 @@ def test_many_at_one_place_share_it_evenly() -> None:
     assert np.bincount(groups.group % SHARES).tolist() == [4, 3, 3]
     groups = Groups.empty(region)
     for one in range(9):
-        groups, _ = step(groups, Joined(one, 3.0, 3.0))
+        groups, _ = joined(groups, one, 3.0, 3.0)
     sizes = np.bincount(groups.group % SHARES)
     assert sizes.max() - sizes.min() <= 2
     assert sizes.sum() == 9
     for one in range(5):  # two managers of four suffice, half full
-        groups, _ = step(groups, Left(one))
+        groups, _ = left(groups, one)
     assert len(np.unique(groups.group)) <= 2
 
 
@@ -151,11 +149,11 @@ def test_the_smallest_share_is_given_up() -> None:
     groups = regroup(Region(0.0, 0.0, 100.0, 8, deepest=0), np.zeros(20), np.zeros(20))
     assert (groups.group % SHARES).tolist() == [k % 3 for k in range(20)]
     for one in (0, 3, 6, 1, 4, 7, 10, 2, 5, 8, 11):
-        groups, transfers = step(groups, Left(one))
-        assert len(transfers) == 1
+        groups, changed = left(groups, one)
+        assert changed == 1
     assert np.bincount(groups.group % SHARES).tolist() == [4, 3, 2]
-    groups, transfers = step(groups, Left(14))  # the other two are half full with what remains
-    assert [transfer.operator for transfer in transfers] == [14, 17]
+    groups, changed = left(groups, 14)  # the other two are half full with what remains: 17 changes, too
+    assert changed == 2
     assert np.bincount(groups.group % SHARES).tolist() == [4, 4]
 
 
@@ -164,15 +162,9 @@ def test_outside_belongs_to_the_border() -> None:
     assert (groups.group // SHARES).tolist() == [6, 7]
 
 
-def test_bad_events_and_regions_are_refused() -> None:
-    groups, _ = step(Groups.empty(Region(0.0, 0.0, 1.0, 1)), Joined(1, 0.5, 0.5))
-    with pytest.raises(SituError, match="operator 1 joins twice"):
-        step(groups, Joined(1, 0.5, 0.5))
-    for event in (Moved(2, 0.1, 0.1), Left(2)):
-        with pytest.raises(SituError, match="operator 2 is in no group"):
-            step(groups, event)
+def test_bad_places_and_regions_are_refused() -> None:
     with pytest.raises(SituError, match="not a number"):
-        step(groups, Moved(1, float("nan"), 0.0))
+        joined(Groups.empty(Region(0.0, 0.0, 1.0, 1)), 1, float("nan"), 0.0)
     for side, most, deepest in ((0.0, 1, 1), (1.0, 0, 1), (1.0, 1, 21), (float("nan"), 1, 1)):
         with pytest.raises(SituError, match="no groups of"):
             Region(0.0, 0.0, side, most, deepest)

@@ -8,119 +8,120 @@ import numpy as np
 import pytest
 
 from situ.kernel.arrays import I64
-from situ.reuse.stop import needs
-from situ.reuse.waiting import Neighbours
+from situ.reuse.stop import NEVER, Reading, free, stops, unneeded_us
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Operator graphs of one shape, one for each interest, with their selections and coverings."""
+class Level:
+    """Selections of one operator: all are processed at `processed_us`, coverings are known at `decided_us`."""
 
-    feeds: list[tuple[int, int]]
-    operators: int
     owner: I64
     begin_us: I64
     end_us: I64
     by: I64
-    delivered: list[bool]
-
-    def needs(self) -> tuple[list[bool], list[bool]]:
-        pairs = np.array(self.feeds, np.int64).reshape(-1, 2)
-        feeds = Neighbours.of(pairs[:, 0], pairs[:, 1], self.operators)
-        found = needs(feeds, self.owner, self.begin_us, self.end_us, self.by, np.array(self.delivered))
-        return found.read.tolist(), found.processed.tolist()
+    decided_us: I64
+    processed_us: I64
 
 
-def random_plan(rng: np.random.Generator) -> Plan:
-    kinds, interests, each = int(rng.integers(1, 6)), int(rng.integers(1, 5)), int(rng.integers(1, 9))
-    shape = [(a, b) for b in range(kinds) for a in range(b) if rng.random() < 0.5]
-    root = [kind == kinds - 1 or rng.random() < 0.2 for kind in range(kinds)]
-    feeds = [(a * interests + i, b * interests + i) for a, b in shape for i in range(interests)]
-    count = kinds * interests * each
-    owner = np.repeat(np.arange(kinds * interests), each)
-    begin = rng.integers(0, 30, count)
-    by = np.arange(count)
-    for kind in range(kinds):
-        mine = np.flatnonzero(owner // interests == kind)
-        covering = rng.choice(mine, max(1, len(mine) // 2), replace=False)
-        others = np.setdiff1d(mine, covering)
-        by[others] = rng.choice(covering, len(others))
-    order = rng.permutation(count)
-    place = np.empty(count, np.int64)
-    place[order] = np.arange(count)
-    delivered = [root[operator // interests] for operator in range(kinds * interests)]
+def random_level(rng: np.random.Generator, owners: int) -> Level:
+    count = int(rng.integers(1, 25))
+    begin = rng.integers(0, 40, count)
     end = begin + rng.integers(0, 9, count)
-    return Plan(feeds, kinds * interests, owner[order], begin[order], end[order], place[by[order]], delivered)
+    covering = rng.choice(count, max(1, count // 3), replace=False)
+    by = np.arange(count)
+    others = np.setdiff1d(by, covering)
+    by[others] = rng.choice(covering, len(others))
+    decided = rng.integers(0, 60, count)
+    return Level(rng.integers(0, owners, count), begin, end, by, decided, np.maximum(decided, end + 1))
 
 
-def results(plan: Plan, runs: list[bool]) -> list[object]:
-    """What each selection's operator is given; None for what does not run. Inputs are the results of those before, in
-    whose stead others may be processed."""
-    owner, begin, end, by = (column.tolist() for column in (plan.owner, plan.begin_us, plan.end_us, plan.by))
-    before: dict[int, list[int]] = {}
-    for feeder, reader in plan.feeds:
-        before.setdefault(reader, []).append(feeder)
-    known: dict[int, object] = {}
+def levels_of(rng: np.random.Generator) -> list[Level]:
+    """Inputs first; each is read by the next, and the last is delivered."""
+    return [random_level(rng, owners=3) for _ in range(int(rng.integers(2, 5)))]
 
-    def result(s: int) -> object:
-        if not runs[s]:
-            return None
-        if s not in known:
-            inputs = [
-                result(by[other])
-                for other in range(len(owner))
-                if owner[other] in before.get(owner[s], []) and begin[s] <= end[other] <= end[s]
+
+def stopped(levels: list[Level]) -> list[list[bool]]:
+    last = levels[-1]
+    nothing = np.zeros(len(last.by), np.bool_)
+    found = [nothing.tolist()]
+    reading = Reading(last.owner, last.begin_us, last.end_us, free(last.by, last.decided_us, nothing, last.begin_us))
+    for level in reversed(levels[:-1]):
+        unneeded = unneeded_us(level.owner, level.begin_us, level.end_us, reading)
+        stop, since = stops(level.by, unneeded, level.processed_us)
+        found.insert(0, stop.tolist())
+        reading = Reading(level.owner, level.begin_us, level.end_us, free(level.by, level.decided_us, stop, since))
+    return found
+
+
+def reads(reader: Level, r: int, level: Level, s: int) -> bool:
+    """Whether selection r may read an event of selection s."""
+    apart = level.end_us[s] < reader.begin_us[r] or level.begin_us[s] > reader.end_us[r]
+    return bool(reader.owner[r] == level.owner[s]) and not apart
+
+
+def result(levels: list[Level], stop: list[list[bool]], at: int, s: int) -> object:
+    """What comes of a selection, by all that may be read for it: None if it stopped."""
+    if stop[at][s]:
+        return None
+    before = levels[at - 1] if at else None
+    inputs = (
+        tuple(
+            result(levels, stop, at - 1, int(before.by[k]))
+            for k in range(len(before.by))
+            if reads(levels[at], s, before, k)
+        )
+        if before is not None
+        else ()
+    )
+    return (at, s, inputs)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_stopping_changes_nothing_that_is_delivered(seed: int) -> None:
+    levels = levels_of(np.random.default_rng(seed))
+    stop = stopped(levels)
+    none = [[False] * len(level.by) for level in levels]
+    at = len(levels) - 1
+    for s in range(len(levels[-1].by)):
+        by = int(levels[-1].by[s])
+        assert result(levels, stop, at, by) == result(levels, none, at, by)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_who_stops_was_told_before_by_all_who_may_read(seed: int) -> None:
+    levels = levels_of(np.random.default_rng(seed))
+    stop = stopped(levels)
+    for at, level in enumerate(levels[:-1]):
+        after = levels[at + 1]
+        for s in range(len(level.by)):
+            readers = [
+                r
+                for k in range(len(level.by))
+                if level.by[k] == s
+                for r in range(len(after.by))
+                if reads(after, r, level, k)
             ]
-            known[s] = hash((s, tuple(inputs)))
-        return known[s]
-
-    return [result(by[s]) if plan.delivered[owner[s]] else "not delivered" for s in range(len(owner))]
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_what_is_delivered_does_not_change(seed: int) -> None:
-    plan = random_plan(np.random.default_rng(seed))
-    _, processed = plan.needs()
-    everything = [True] * len(plan.owner)
-    assert results(plan, processed) == results(plan, everything)
-    for s in np.flatnonzero(processed).tolist():  # nothing runs for nothing
-        without = [runs and k != s for k, runs in enumerate(processed)]
-        assert results(plan, without) != results(plan, processed)
-    assert not any(runs for s, runs in enumerate(processed) if plan.by[s] != s)
+            unread = [k for k in range(len(level.by)) if level.by[k] == s]
+            known = all(any(reads(after, r, level, k) for r in range(len(after.by))) for k in unread)
+            in_time = all(
+                after.decided_us[r] < level.processed_us[s] if after.by[r] != r else stop[at + 1][r] for r in readers
+            )
+            if stop[at][s]:
+                assert level.by[s] == s
+                assert known
+                assert in_time
+            elif at == len(levels) - 2 and level.by[s] == s:
+                assert not (known and in_time)
 
 
 def test_some_stop() -> None:
-    stopped = 0
-    for seed in range(20):
-        plan = random_plan(np.random.default_rng(seed))
-        _, processed = plan.needs()
-        stopped += len(np.unique(plan.by)) - sum(processed)
-    assert stopped > 20
+    found = [stopped(levels_of(np.random.default_rng(seed))) for seed in range(40)]
+    assert sum(any(map(any, stop)) for stop in found) > 10
+    assert any(any(stop[0]) for stop in found if len(stop) > 2)  # down the whole graph
 
 
-def test_a_stop_goes_on_to_all_that_come_before() -> None:
-    """Two graphs 0 -> 1 -> 2 and 3 -> 4 -> 5. The root of the second is covered: nothing of it runs."""
-    feeds = [(0, 1), (1, 2), (3, 4), (4, 5)]
-    times = np.zeros(6, np.int64)
-    plan = Plan(feeds, 6, np.arange(6), times, times, np.array([0, 1, 2, 3, 4, 2]), [k % 3 == 2 for k in range(6)])
-    assert plan.needs() == ([True, True, True, False, False, True], [True, True, True, False, False, False])
-
-
-def test_who_processes_for_others_does_not_stop() -> None:
-    """As before, but operator 3 processes for 0."""
-    feeds = [(0, 1), (1, 2), (3, 4), (4, 5)]
-    times = np.zeros(6, np.int64)
-    plan = Plan(feeds, 6, np.arange(6), times, times, np.array([3, 1, 2, 3, 4, 2]), [k % 3 == 2 for k in range(6)])
-    assert plan.needs()[1] == [False, True, True, True, False, False]
-
-
-def test_a_selection_outside_the_covered_time_goes_on() -> None:
-    """0 -> 1. The first selection of 1 is covered by 2's; 0 goes on for the second."""
-    owner, begin, end = np.array([0, 0, 1, 1, 2]), np.array([0, 10, 0, 10, 0]), np.array([5, 15, 5, 15, 5])
-    plan = Plan([(0, 1)], 3, owner, begin, end, np.array([0, 1, 4, 3, 4]), [False, True, True])
-    assert plan.needs() == ([False, True, True, True, True], [False, True, False, True, True])
-
-
-def test_no_selections() -> None:
-    nothing = np.zeros(0, np.int64)
-    assert Plan([(0, 1)], 2, nothing, nothing, nothing, nothing, [False, True]).needs() == ([], [])
+def test_nobody_reads() -> None:
+    none = np.zeros(0, np.int64)
+    one = np.zeros(1, np.int64)
+    assert unneeded_us(one, one, one, Reading(none, none, none, none)).tolist() == [NEVER]
+    assert len(unneeded_us(none, none, none, Reading(one, one, one, one))) == 0

@@ -85,7 +85,7 @@ def figures(cache: Path, say: Say) -> Iterator[Figure]:
     yield from _latency(say)
     yield _startup(cache, say)
     yield from _placement(say)
-    yield from _mobility(say)
+    yield from _moving(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[Figure]:
@@ -166,11 +166,13 @@ def _placement(say: Say) -> Iterator[Figure]:
     yield from placement_figures(lambda what, done, of: None if done else say(what))
 
 
-def _mobility(say: Say) -> Iterator[Figure]:
-    """Of moving subscriptions; `python -m situ.bench.mobility` has these alone."""
-    from situ.bench.mobility import mobility_figures
+def _moving(say: Say) -> Iterator[Figure]:
+    """Of moving subscriptions; `python -m situ.bench.mobility` and `python -m situ.bench.reuse` have these alone."""
+    from situ.bench import mobility, reuse
+    from situ.bench.sections import figures_of
 
-    yield from mobility_figures(say)
+    yield from figures_of(mobility.SECTIONS, say)
+    yield from figures_of(reuse.SECTIONS, say)
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

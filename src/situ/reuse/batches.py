@@ -93,7 +93,7 @@ def by_count(selections: Selections, count: int | None) -> Batched:
     first = np.concatenate([[0], np.flatnonzero(owner[1:] != owner[:-1]) + 1]) if len(owner) else owner
     number = np.empty(len(owner), np.int64)
     number[order] = np.arange(len(owner)) - np.repeat(first, np.diff(np.concatenate([first, [len(owner)]])))
-    return _batched(selections, number // count if count else np.zeros(len(owner), np.int64))
+    return batched(selections, number // count if count else np.zeros(len(owner), np.int64))
 
 
 def by_time(selections: Selections, length_us: int) -> Batched:
@@ -106,11 +106,16 @@ def by_time(selections: Selections, length_us: int) -> Batched:
     """
     if length_us < 1:
         raise SituError(f"a batch cannot be {length_us} us long", remedy="Give one microsecond or more.")
-    return _batched(selections, selections.begin_us // length_us)
+    return batched(selections, selections.begin_us // length_us)
 
 
-def _batched(selections: Selections, part: I64) -> Batched:
-    """Batches are numbered by operator, then by part."""
+def batched(selections: Selections, part: I64) -> Batched:
+    """Selections of an operator that are of one part of it. Batches are numbered by operator, then by part.
+
+    >>> sets = AtomSets.of(np.array([1, 2, 3]), np.arange(4))
+    >>> batched(Selections(np.zeros(3, np.int64), *2 * (np.arange(3),), sets), np.array([7, 5, 7])).batch.tolist()
+    [1, 0, 1]
+    """
     count = len(selections)
     order = np.lexsort((np.arange(count), selections.end_us, part, selections.owner))
     owner, sorted_part = selections.owner[order], part[order]

@@ -59,20 +59,6 @@ class Groups:
         whole, real = np.zeros(0, np.int64), np.zeros(0, np.float64)
         return cls(region, whole, real, real, whole, whole)
 
-    def group_of(self, operator: int) -> int:
-        """The group that an operator belongs to.
-
-        >>> joined, _ = step(Groups.empty(Region(0.0, 0.0, 100.0, most=1)), Joined(7, 10.0, 10.0))
-        >>> joined.group_of(7) // SHARES
-        1
-        """
-        at = int(np.searchsorted(self.operator, operator))
-        if at == len(self.operator) or self.operator[at] != operator:
-            raise SituError(
-                f"operator {operator} is in no group", remedy="An operator joins before it moves or leaves."
-            )
-        return int(self.group[at])
-
     def __str__(self) -> str:
         lines = [f"{len(self.operator)} operators in {len(np.unique(self.group))} groups of at most {self.region.most}"]
         for group in np.unique(self.group).tolist():
@@ -81,93 +67,14 @@ class Groups:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A consumer's operator is new."""
-
-    operator: int
-    x: float
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A consumer is at another place."""
-
-    operator: int
-    x: float
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A consumer's operator is no longer."""
-
-    operator: int
-
-
-Event = Joined | Moved | Left
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """An operator goes from one group to another, and its open selections with it; None is outside."""
-
-    operator: int
-    source: int | None
-    target: int | None
-
-
-def step(groups: Groups, event: Event) -> tuple[Groups, tuple[Transfer, ...]]:
-    """The groups after an event, and who goes where, by number.
-
-    >>> groups, _ = step(Groups.empty(Region(0.0, 0.0, 100.0, most=1)), Joined(7, 10.0, 10.0))
-    >>> groups, transfers = step(groups, Joined(3, 90.0, 10.0))
-    >>> print(groups)
-    2 operators in 2 groups of at most 1
-      cell 4 share 0: 7
-      cell 5 share 0: 3
-    >>> [transfer.operator for transfer in transfers]
-    [3, 7]
-    """
-    operator, x, y, group = groups.operator, groups.x, groups.y, groups.group
-    at = int(np.searchsorted(operator, event.operator))
-    known = at < len(operator) and operator[at] == event.operator
-    match event:
-        case Joined():
-            if known:
-                raise SituError(f"operator {event.operator} joins twice", remedy="It leaves before it joins again.")
-            operator, group = np.insert(operator, at, event.operator), np.insert(group, at, -1)
-            x, y = np.insert(x, at, event.x), np.insert(y, at, event.y)
-        case Moved():
-            groups.group_of(event.operator)
-            x, y = x.copy(), y.copy()
-            x[at], y[at] = event.x, event.y
-        case Left():
-            groups.group_of(event.operator)
-            operator, group, x, y = np.delete(operator, at), np.delete(group, at), np.delete(x, at), np.delete(y, at)
-    after = _regroup(groups.region, operator, x, y, group, groups.divided)
-    gone = (Transfer(event.operator, int(groups.group[at]), None),) if isinstance(event, Left) else ()
-    return after, gone + _transfers(operator, group, after.group)
-
-
-def move_all(groups: Groups, x: F64, y: F64) -> tuple[Groups, tuple[Transfer, ...]]:
-    """All consumers are at other places, at once.
-
-    >>> groups, _ = step(Groups.empty(Region(0.0, 0.0, 100.0, most=1)), Joined(7, 10.0, 10.0))
-    >>> move_all(groups, np.array([90.0]), np.array([90.0]))[1]  # alone in the whole region
-    ()
-    """
-    after = _regroup(groups.region, groups.operator, x, y, groups.group, groups.divided)
-    return after, _transfers(groups.operator, groups.group, after.group)
-
-
 def all_at(groups: Groups, operator: I64, x: F64, y: F64) -> Groups:
     """These operators are there, by number, at these places, and no others: who is new joins, who is missing has left.
 
-    >>> groups = all_at(Groups.empty(Region(0.0, 0.0, 100.0, most=1)), np.array([3, 7]), np.array([90.0, 10.0]), np.zeros(2))
-    >>> all_at(groups, np.array([7]), np.array([10.0]), np.zeros(1)).group // SHARES  # alone in the whole region
-    array([1])
+    >>> nobody = Groups.empty(Region(0.0, 0.0, 100.0, most=1))
+    >>> print(all_at(nobody, np.array([3, 7]), np.array([90.0, 10.0]), np.full(2, 10.0)))
+    2 operators in 2 groups of at most 1
+      cell 4 share 0: 7
+      cell 5 share 0: 3
     """
     before = np.full(len(operator), -1, np.int64)
     known = np.isin(operator, groups.operator)
@@ -183,16 +90,6 @@ def regroup(region: Region, x: F64, y: F64) -> Groups:
     """
     nothing = np.zeros(0, np.int64)
     return _regroup(region, np.arange(len(x)), x, y, np.full(len(x), -1, np.int64), nothing)
-
-
-def _transfers(operator: I64, before: I64, after: I64) -> tuple[Transfer, ...]:
-    changed = np.flatnonzero(before != after)
-    return tuple(
-        Transfer(number, source if source >= 0 else None, target)
-        for number, source, target in zip(
-            operator[changed].tolist(), before[changed].tolist(), after[changed].tolist(), strict=True
-        )
-    )
 
 
 def _regroup(region: Region, operator: I64, x: F64, y: F64, before: I64, divided: I64) -> Groups:

@@ -1,12 +1,15 @@
 """Recursive stop: which selections of preceding operators nobody needs (RECEP, section 4.3.1).
 
-A selection that is covered reads no events, so the operators before it need not produce them, nor those before these.
-The paper sends stop messages with the times of covered batches. Here the whole is seen at once, and asked the other way
-round: from the selections whose results are delivered back to what is read for them. What is not met stops. That is the
-same where intervals of covered and processed selections do not overlap, and safe where they do.
+A selection that is covered reads no events from the phase on in which that is decided, so the operators before it need
+not produce them, nor those before these. The paper sends stop messages with the times of covered batches, down the
+operator graph. Here operators are asked one after another, readers first:
 
-An event that is produced for a selection carries its last time, and is read by the selections of the next operator
-in whose time it lies, first and last time included.
+    unneeded_us  from when on nobody reads the events of a selection: all that may read them are free
+    stops        which covering selections stop: nobody needs what they are processed for, before they are processed
+    free         from when on selections need no input: covered ones, once that is decided, and those that stop
+
+A complex event lies in the time of the selection that it is made of, and is read by the selections of the next operator
+in whose time it lies, first and last time included. A selection that was processed before anybody knew cannot stop.
 """
 
 from __future__ import annotations
@@ -15,94 +18,77 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from situ.kernel.arrays import I64, U8
+from situ.kernel.arrays import I64
 from situ.kernel.machine import jit
 from situ.quality.precision_recall import Mask
-from situ.reuse.waiting import Neighbours
+
+#: A time that does not come.
+NEVER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """Of all selections: whose results are read, and which are processed. The others stop."""
+class Reading:
+    """Selections of one operator: whose, from when to when, and from when on they need no input."""
 
-    read: Mask
-    processed: Mask
-
-    @property
-    def stopped(self) -> Mask:
-        """Neither processed nor read."""
-        return ~(self.read | self.processed)
+    owner: I64
+    begin_us: I64
+    end_us: I64
+    free_us: I64
 
 
-def needs(feeds: Neighbours, owner: I64, begin_us: I64, end_us: I64, by: I64, delivered: Mask) -> Needs:
-    """From the covering of all operators' selections.
+def unneeded_us(owner: I64, begin_us: I64, end_us: I64, readers: Reading) -> I64:
+    """From when on no selection of the same owner reads the events of these; NEVER if one does, or if there is none:
+    who may still come is not known.
 
-    `feeds` says which operators read the events of operator k, `delivered` which operators' results go to consumers.
-    A selection of any operator whose results are read is processed by the selection that covers it.
-
-    >>> feeds = Neighbours.of(np.array([0, 2]), np.array([1, 3]), 4)  # 0 -> 1 and 2 -> 3
-    >>> times = np.zeros(4, np.int64)
-    >>> delivered = np.array([False, True, False, True])
-    >>> needs(feeds, np.arange(4), times, times, np.array([0, 1, 2, 1]), delivered).processed.tolist()
-    [True, True, False, False]
+    >>> one = np.zeros(1, np.int64)
+    >>> readers = Reading(np.zeros(2, np.int64), np.array([0, 9]), np.array([5, 9]), np.array([3, NEVER]))
+    >>> unneeded_us(one, one, np.array([4]), readers).tolist()
+    [3]
+    >>> unneeded_us(one, one + 8, one + 9, readers).tolist() == [NEVER]
+    True
     """
-    order = np.lexsort((end_us, owner))
-    sizes = np.bincount(owner, minlength=len(delivered))
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    read, processed = delivered[owner].astype(np.uint8), np.zeros(len(owner), np.uint8)
-    before = feeds.turned()
-    stack = np.empty(len(owner), np.int64)
-    _follow(
-        before.offsets,
-        before.others,
-        owner,
-        begin_us,
-        end_us,
-        by,
-        order,
-        end_us[order],
-        offsets,
-        read,
-        processed,
-        stack,
-    )
-    return Needs(read.astype(np.bool_), processed.astype(np.bool_))
+    order = np.lexsort((readers.begin_us, readers.owner))
+    count = max(int(owner.max(initial=-1)), int(readers.owner.max(initial=-1))) + 1
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(readers.owner, minlength=count))]).astype(np.int64)
+    longest = int(np.max(readers.end_us - readers.begin_us, initial=0))
+    found = np.full(len(owner), -1, np.int64)
+    columns = readers.begin_us[order], readers.end_us[order], readers.free_us[order]
+    _latest_free(offsets, *columns, longest, owner, begin_us, end_us, found)
+    return np.where(found < 0, NEVER, found)
+
+
+def stops(by: I64, unneeded: I64, processed_us: I64) -> tuple[Mask, I64]:
+    """Which selections stop, and since when everything that each is processed for is unneeded.
+
+    >>> stops(np.array([0, 0, 2]), np.array([3, 5, 3]), np.array([9, 9, 2]))[0].tolist()  # the last came too late
+    [True, False, False]
+    """
+    since = np.full(len(by), -1, np.int64)
+    np.maximum.at(since, by, unneeded)
+    stopped: Mask = (by == np.arange(len(by))) & (since < processed_us)
+    return stopped, since
+
+
+def free(by: I64, decided_us: I64, stopped: Mask, since: I64) -> I64:
+    """From when on selections need no input.
+
+    >>> free(np.array([0, 0, 2]), np.array([7, 7, 7]), np.array([True, False, False]), np.array([3, 9, 9]))[:2].tolist()
+    [3, 7]
+    """
+    found: I64 = np.where(by != np.arange(len(by)), decided_us, np.where(stopped, since, NEVER))
+    return found
 
 
 @jit
-def _follow(
-    before_offsets: I64,
-    before: I64,
-    owner: I64,
-    begin_us: I64,
-    end_us: I64,
-    by: I64,
-    order: I64,
-    ends_us: I64,
-    offsets: I64,
-    read: U8,
-    processed: U8,
-    stack: I64,
-) -> None:
-    """From what is read to what is processed for it to what that reads. `order` has an operator's selections by end."""
-    top = 0
-    for s in range(len(owner)):
-        if read[s] and not processed[by[s]]:
-            processed[by[s]] = 1
-            stack[top] = by[s]
-            top += 1
-    while top > 0:
-        top -= 1
-        reader = stack[top]
-        for k in range(before_offsets[owner[reader]], before_offsets[owner[reader] + 1]):
-            feeder = before[k]
-            begin, end = offsets[feeder], offsets[feeder + 1]
-            at = begin + np.searchsorted(ends_us[begin:end], begin_us[reader])
-            while at < end and ends_us[at] <= end_us[reader]:
-                s = order[at]
-                at += 1
-                read[s] = 1
-                if not processed[by[s]]:
-                    processed[by[s]] = 1
-                    stack[top] = by[s]
-                    top += 1
+def _latest_free(
+    offsets: I64, begins_us: I64, ends_us: I64, free_us: I64, longest: int, owner: I64, begin_us: I64, end_us: I64,
+    found: I64,
+) -> None:  # fmt: skip
+    """Readers of an owner are by begin; none lasts longer than `longest`."""
+    for k in range(len(owner)):
+        first, last = offsets[owner[k]], offsets[owner[k] + 1]
+        at = first + np.searchsorted(begins_us[first:last], begin_us[k] - longest)
+        while at < last and begins_us[at] <= end_us[k]:
+            if ends_us[at] >= begin_us[k]:
+                found[k] = max(found[k], free_us[at])
+            at += 1

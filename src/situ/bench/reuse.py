@@ -1,0 +1,207 @@
+"""Consumers who share their work beside the same consumers alone, on the Ingolstadt trace.
+
+`python -m situ.bench.reuse [--only selections embedded spark covering]`
+
+On the engines, drivers ask for jams around them: the average speed over 30 events, of 500 m squares, with a new square
+every 10 s. Next to nothing is delivered, so that detection is what is measured. Under selection managers they ask for
+accidents, as in RECEP's mobility setup.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from situ.bench.mobility import drivers
+from situ.bench.sections import Say, Sections, main
+from situ.bench.suite import Bar, Figure
+from situ.kernel.arrays import I64
+from situ.lab.ingolstadt import trace
+from situ.lab.recep_cases import Run, measured, processed_share
+from situ.quality.atoms import AtomSets
+from situ.reuse.cover import mqc
+from situ.reuse.waiting import Waiting
+from situ.runtime.embedded import Engine
+from situ.runtime.selections import ByCount, ByTime, Settings
+from situ.runtime.spark.detect import detect
+from situ.runtime.spark.session import spark_session
+
+EMBEDDED_DRIVERS, SPARK_DRIVERS, CONSUMERS = 200, 1_000, 25
+THRESHOLD, SIDE_M, SECONDS = 0.7, 2000.0, 120
+SEEDS = (1, 2, 3)
+REPEATS = 3
+
+_STREAMS = """
+stream Vehicle(time_us int, vehicle string, x double, y double, speed double)
+  time time_us in us  order vehicle  at (x, y)
+stream Driver(time_us int, vehicle string, x double, y double)
+  time time_us in us  order vehicle  at (x, y)
+"""
+_AROUND = """
+  around   Driver square 500 m
+  update   every 10 s
+"""
+COUNTING = f"""{_STREAMS}
+define Mean(speed)
+  detect   Vehicle{{30}} as run within 25 s
+  assign   speed = avg(run.speed)
+subscribe Jam for Driver(vehicle)
+  detect   Mean(speed < 0.5) as slow
+  assign   speed = slow.speed {_AROUND}
+"""
+WINDOWS = f"""{_STREAMS}
+define Mean(speed)
+  aggr every 10 s
+  detect   Vehicle as cars
+  assign   speed = avg(cars.speed)
+subscribe Jam for Driver(vehicle)
+  detect   Mean(speed < 0.5) as slow
+  assign   speed = slow.speed {_AROUND}
+"""
+_QUALITY = f"  quality precision {THRESHOLD} recall {THRESHOLD}\n"
+
+
+def selection_figures(say: Say) -> Iterator[Figure]:
+    """Under selection managers: how much is processed, how good it is, what batches save."""
+    shares, quality, single, batched = [], [], [], []
+    for seed in SEEDS:
+        say(f"selection managers: seed {seed}")
+        by_time = Run(seed, SECONDS, CONSUMERS, SIDE_M, THRESHOLD, Settings("mqc", ByTime(10_000_000)))
+        found = measured(by_time)
+        shares.append(processed_share(by_time))
+        quality.append(min(float(found.precision.mean()), float(found.recall.mean())))
+        batched.append(found.estimations / found.covered)
+        alone = measured(replace(by_time, settings=Settings("mqc", ByCount(1))))
+        single.append(alone.estimations / alone.covered)
+    setup = f"{CONSUMERS} consumers, {SIDE_M:g} m, thresholds {THRESHOLD}, batches of 10 s, mqc; {len(SEEDS)} seeds"
+    worst = 100 * max(shares)
+    detail = f"{setup}: " + ", ".join(f"{share:.0%}" for share in shares)
+    yield Figure("selections processed", round(worst, 1), "%", detail, {"shares": shares}, Bar("at most", 30))
+    detail = "the lower of average precision and recall, by provenance: " + ", ".join(f"{q:.3f}" for q in quality)
+    yield Figure("measured quality", round(min(quality), 3), "", detail, {}, Bar("at least", THRESHOLD))
+    fewer = [one / other for one, other in zip(single, batched, strict=True)]
+    detail = ", ".join(f"{one:.1f} / {other:.2f}" for one, other in zip(single, batched, strict=True))
+    name = "estimations per covered selection, single / batches"
+    yield Figure(name, round(min(fewer), 1), "x", detail, {}, Bar("at least", 10))
+
+
+# ---- engines
+
+
+def embedded_figures(say: Say) -> Iterator[Figure]:
+    """CPU time of the embedded engine."""
+    tables = {"Vehicle": trace(), "Driver": drivers(EMBEDDED_DRIVERS)}
+    for name, query, bar in (
+        ("average over 30 events", COUNTING, Bar("at least", 3)),
+        ("average over windows of 10 s", WINDOWS, None),
+    ):
+        say(f"embedded: {name}")
+        taken = {how: _cpu_s(query + clause, tables) for how, clause in (("alone", ""), ("shared", _QUALITY))}
+        (alone_s, _), (shared_s, engine) = taken["alone"], taken["shared"]
+        totals = engine.reuse["Jam"]
+        detail = (
+            f"CPU {shared_s:.2f} s, alone {alone_s:.2f} s; {totals.share_read:.0%} of the events, "
+            f"precision {totals.mean_precision:.2f}, recall {totals.mean_recall:.2f}"
+        )
+        what = f"{EMBEDDED_DRIVERS} drivers, embedded, {name}"
+        yield Figure(what, round(alone_s / shared_s, 1), "x less", detail, totals.to_json(), bar)
+
+
+def _cpu_s(query: str, tables: dict[str, pa.Table]) -> tuple[float, Engine]:
+    """The CPU seconds of the fastest run, and what ran."""
+    fastest = float("inf")
+    for _ in range(REPEATS):
+        engine, begun = Engine(query, threads=1), time.process_time()
+        for _ in engine.run(tables):
+            pass
+        fastest = min(fastest, time.process_time() - begun)
+    return fastest, engine
+
+
+def spark_figures(say: Say) -> Iterator[Figure]:
+    """Wall time on Spark, all cores."""
+    spark = spark_session()
+    with tempfile.TemporaryDirectory() as directory:
+        frames = {}
+        for name, table in (("Vehicle", trace()), ("Driver", drivers(SPARK_DRIVERS))):
+            pq.write_table(table, Path(directory) / f"{name}.parquet", row_group_size=50_000)
+            frames[name] = spark.read.parquet(str(Path(directory) / f"{name}.parquet"))
+        for name, query, bar in (
+            ("average over 30 events", COUNTING, Bar("at least", 3)),
+            ("average over windows of 10 s", WINDOWS, None),
+        ):
+            say(f"Spark, shared: {name}")
+            shared_s = _wall_s(query + _QUALITY, frames, REPEATS)
+            say(f"Spark, alone: {name}")
+            alone_s = _wall_s(query, frames, 1)
+            detail = f"{shared_s:.1f} s, alone {alone_s:.1f} s"
+            what = f"{SPARK_DRIVERS:,} drivers, Spark, {name}"
+            yield Figure(what, round(alone_s / shared_s, 1), "x less", detail, {}, bar)
+
+
+def _wall_s(query: str, frames: dict[str, DataFrame], repeats: int) -> float:
+    fastest = float("inf")
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        detect(query, frames)["Jam"].count()
+        fastest = min(fastest, time.perf_counter() - begun)
+    return fastest
+
+
+# ---- mqc
+
+
+def covering_figures(say: Say) -> Iterator[Figure]:
+    """The time of mqc, and how it grows with pairs that overlap."""
+    say("mqc")
+    _covering_s(*_selections(1_000, 20, 1))
+    seconds, pairs = _covering_s(*_selections(10_000, 200, 1))
+    detail = f"{pairs:,} pairs that overlap"
+    yield Figure("mqc, 10,000 selections of 200 operators", round(seconds, 2), "s", detail, {}, Bar("at most", 2))
+    for shift in (5, 30):
+        seconds, pairs = _covering_s(*_selections(10_000, 200, shift))
+        detail = f"windows shifted by {shift} events, so fewer overlap: {pairs:,} pairs"
+        yield Figure(f"mqc, the same, shift {shift}", round(seconds, 2), "s", detail, {})
+
+
+def _covering_s(sets: AtomSets, owner: I64) -> tuple[float, int]:
+    thresholds = np.full(int(owner.max()) + 1, THRESHOLD)
+    begun = time.process_time()
+    covering = mqc(Waiting(sets, owner, thresholds, thresholds))
+    return time.process_time() - begun, covering.estimations
+
+
+def _selections(count: int, operators: int, shift: int, length: int = 30) -> tuple[AtomSets, I64]:
+    """Sliding windows over the events of interests at random places, each a quarter of the area."""
+    rng = np.random.default_rng(1)
+    each = count // operators
+    needed = ((each - 1) * shift + length) * 6
+    x, y = rng.random((2, needed))
+    atoms = []
+    for left, low in rng.random((operators, 2)) / 2:
+        mine = np.flatnonzero((x >= left) & (x <= left + 0.5) & (y >= low) & (y <= low + 0.5))
+        atoms.append(np.lib.stride_tricks.sliding_window_view(mine, length)[::shift][:each])
+    rows = np.concatenate(atoms)
+    sets = AtomSets(rows.reshape(-1).astype(np.int64), np.arange(len(rows) + 1) * length)
+    return sets, np.repeat(np.arange(operators), [len(some) for some in atoms])
+
+
+SECTIONS: Sections = {
+    "selections": selection_figures,
+    "embedded": embedded_figures,
+    "spark": spark_figures,
+    "covering": covering_figures,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, SECTIONS))
