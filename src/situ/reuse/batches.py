@@ -66,8 +66,8 @@ class Batched:
 
         >>> sets = AtomSets.of(np.array([1, 2, 1, 2]), np.arange(5))
         >>> times = np.array([10, 20, 10, 20])
-        >>> batched = by_count(Selections(np.array([0, 0, 1, 1]), times, times, sets), 2)
-        >>> batched.of_selections(Covering(np.array([0, 0]), 2)).by.tolist()
+        >>> found = batched(Selections(np.array([0, 0, 1, 1]), times, times, sets), np.zeros(4, np.int64))
+        >>> found.of_selections(Covering(np.array([0, 0]), 2)).by.tolist()
         [0, 1, 0, 1]
         """
         by = np.arange(len(self.selections))
@@ -75,25 +75,6 @@ class Batched:
         pairs = selections_of_batches(self.members, covered, covering.by[covered])
         by[pairs.asked] = pairs.processed
         return Covering(by, covering.estimations)
-
-
-def by_count(selections: Selections, count: int | None) -> Batched:
-    """So many subsequent selections of an operator; None is all of them.
-
-    >>> sets = AtomSets.of(np.array([1, 2, 2, 3, 3, 4]), np.array([0, 2, 4, 6]))
-    >>> selections = Selections(np.zeros(3, np.int64), np.array([1, 2, 3]), np.array([2, 3, 4]), sets)
-    >>> batched = by_count(selections, 2)
-    >>> batched.batch.tolist(), batched.end_us.tolist(), batched.sets.atoms.tolist()
-    ([0, 0, 1], [3, 4], [1, 2, 3, 3, 4])
-    """
-    if count is not None and count < 1:
-        raise SituError(f"there cannot be {count} selections in a batch", remedy="Give one or more, or none for all.")
-    order = np.argsort(selections.owner, kind="stable")
-    owner = selections.owner[order]
-    first = np.concatenate([[0], np.flatnonzero(owner[1:] != owner[:-1]) + 1]) if len(owner) else owner
-    number = np.empty(len(owner), np.int64)
-    number[order] = np.arange(len(owner)) - np.repeat(first, np.diff(np.concatenate([first, [len(owner)]])))
-    return batched(selections, number // count if count else np.zeros(len(owner), np.int64))
 
 
 def by_time(selections: Selections, length_us: int) -> Batched:
