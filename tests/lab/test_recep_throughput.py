@@ -11,6 +11,7 @@ from situ.lab.recep_throughput import (
     RECENT,
     THRESHOLD,
     WINDOW,
+    _in_both,
     best_with_few,
     better_with_more,
     figure_8h,
@@ -63,6 +64,11 @@ def test_batches_of_one_time_are_processed_for_one_another(batches: int) -> None
     quality = measured(work, shared)
     assert quality.precision.mean() > THRESHOLD < quality.recall.mean()
     assert (quality.precision[shared.processed] == 1).all()
+
+
+def test_what_operators_have_in_common() -> None:
+    holds = np.random.default_rng(3).random((7, 100)) < 0.4
+    assert _in_both(holds).tolist() == (holds.astype(int) @ holds.T.astype(int)).tolist()
 
 
 def test_more_batches_judge_more() -> None:

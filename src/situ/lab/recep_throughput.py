@@ -119,8 +119,7 @@ def share(work: Workload, batches: int) -> Shared:
 def _predictor(work: Workload, batched: Batched, part: I64, length_us: int) -> Estimator:
     """By event pattern. Of a batch that begins nothing has come; it takes as many events as is usual."""
     begins = np.arange(int(part.max()) + 1) * length_us
-    recent = np.stack([work.holds[:, begin : begin + RECENT] for begin in begins]).astype(np.float32)
-    both = np.rint(recent @ recent.transpose(0, 2, 1)).astype(np.int64)
+    both = np.stack([_in_both(work.holds[:, begin : begin + RECENT]) for begin in begins])
     usual = len(work.selections) // len(batched) + WINDOW - 1
 
     def predicted(asked: I64, processed: I64) -> Quality:
@@ -130,6 +129,15 @@ def _predictor(work: Workload, batched: Batched, part: I64, length_us: int) -> E
         return event_pattern(OpenPairs.of(Counts(nothing, nothing, nothing), totals, totals), past)
 
     return predicted
+
+
+def _in_both(holds: Mask) -> I64:
+    """How many events each operator has in common with each, by bits: the threads of a matrix product would wait for
+    whatever else runs."""
+    bits = np.packbits(holds, axis=1)
+    words = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(np.uint64)
+    found: I64 = np.bitwise_count(words[:, None, :] & words[None, :, :]).sum(axis=2, dtype=np.int64)
+    return found
 
 
 def measured(work: Workload, shared: Shared) -> Quality:
@@ -257,10 +265,7 @@ def _ratios(work: Workload, batches: int, alone_s: Mapping[int, float]) -> dict[
 
 
 def _cpu_s(task: Callable[[], object]) -> float:
-    """The least of some runs, or that of the first if it takes long: what runs beside disturbs short runs.
-
-    Of this thread: those of NumPy's matrix product go on turning when it is done.
-    """
+    """The least of some runs, or that of the first if it takes long: what runs beside disturbs short runs."""
     least_s, begin_s = math.inf, time.thread_time()
     for _ in range(REPEATS):
         before_s = time.thread_time()
