@@ -23,7 +23,7 @@ from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.follow import Began, Progressed, RulesChanged, RulesRefused, Waiting
 from situ.runtime.spark.output import Output
-from situ.runtime.spark.progress import MicroBatch, Totals
+from situ.runtime.spark.progress import Counts, MicroBatch, Totals
 from situ.runtime.spark.result_tables import Tables, table_to_bytes
 from situ.runtime.spark.rule_change import Change
 
@@ -64,6 +64,8 @@ def test_figures_in_a_line() -> None:
     failed = Totals()
     failed.add(replace(BATCH, failed_calls=4))
     assert "1 late, 4 failed calls, micro-batch 7" in figures_line(failed, 250.0)
+    shared = Totals(Counts(input=9, interests=40, covered=36))
+    assert "36 of 40 interests covered" in figures_line(shared, 250.0)
     assert figures_line(Totals(), 0.0) == "0 events, 0 events/s, 0 complex events, watermark none yet"
 
 

@@ -80,6 +80,17 @@ def test_consumers_share_at_a_quality_of_1(spark: SparkSession) -> None:
         found = sorted(found_on_spark(detection, rule, everything), key=lambda row: row[:3])
         assert in_order(without_quality(found)) == in_order(expected)
     everything.unpersist()
+    totals = {row.subscription: row for row in detection.reuse.collect()}
+    assert set(totals) == {f"Near_{rule}" for rule in rules}
+    for row in totals.values():
+        assert row.interests >= row.regions > 0
+        assert row.precision == row.recall == 1.0
+
+
+def test_what_is_shared_is_asked_of_those_who_share(spark: SparkSession) -> None:
+    events = random_events(np.random.default_rng(9), seconds=5)
+    with pytest.raises(situ.InputError, match="no subscription of this query shares anything"):
+        _ = situ.detect(text_of("single", INTERESTS[0]), frames(spark, events)).reuse
 
 
 def test_streams_go_on_from_their_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
