@@ -12,6 +12,7 @@ from situ.core.errors import StateError
 from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
 from situ.kernel.batch import Batch
+from situ.kernel.compile import compile_operator
 from situ.kernel.operator import SLICE, Produced, contexts_of
 from situ.kernel.snapshot import pack, unpack
 from situ.lang.parse import parse
@@ -32,7 +33,8 @@ def flow_of(text: str, *outside: str) -> tuple[Flow, dict[str, Port]]:
         name: Port(name, tuple(n for n, c in contexts.items() if name in c.inputs), streams.get(name))
         for name in (*streams, *outside)
     }
-    return Flow(contexts, list(ports.values())), ports
+    programs = {name: compile_operator(context) for name, context in contexts.items()}
+    return Flow(programs, list(ports.values())), ports
 
 
 def batch(*rows: tuple[int, int, int], **more: list[int]) -> Batch:

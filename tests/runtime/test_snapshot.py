@@ -126,4 +126,4 @@ def test_state_is_bounded_by_windows() -> None:
         sizes.append(len(engine.snapshot()))
     assert max(sizes[20:]) <= max(sizes[:20])
     node = engine._flow.nodes["Rise"].operator
-    assert len(node.cases[0].groups) <= 12_000  # of 20,000 keys  # type: ignore[attr-defined]
+    assert len(node.cases[0].state.groups) <= 12_000  # of 20,000 keys  # type: ignore[attr-defined]

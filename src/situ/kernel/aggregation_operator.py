@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from situ.core.errors import QueryError
 from situ.graph.patterns import steps_of
-from situ.graph.query import Aggregation, Case
+from situ.graph.query import Case
 from situ.kernel.arrays import I64
-from situ.kernel.batch import ORIGINS, Batch, as_timestamps
+from situ.kernel.batch import ORIGINS, Batch, Calls, as_timestamps
 from situ.kernel.columns import Rows, evaluate
 from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import (
-    Conditions,
+    Chosen,
     Context,
     Produced,
     complex_events,
@@ -25,17 +24,8 @@ from situ.kernel.operator import (
     no_events,
 )
 from situ.kernel.store import Store, StoreRows
-from situ.kernel.windows import (
-    Members,
-    WindowContent,
-    columns_read,
-    describe_window,
-    digests_of,
-    restore_into,
-    snapshot_of,
-    stored_columns,
-    tests_of_windows,
-)
+from situ.kernel.window_program import AggregationProgram
+from situ.kernel.windows import Members, WindowContent, put_into, tables_of_cases
 
 
 class RecordRows:
@@ -107,37 +97,10 @@ class PreRows:
 class AggregationOperator:
     """`aggr every T`."""
 
-    def __init__(self, context: Context) -> None:
-        kind = context.operator.rule.kind
-        assert isinstance(kind, Aggregation)
-        self.context, self.kind = context, kind
-        self.cases = context.operator.rule.cases
-        if kind.window.unit == "events" and kind.post and len(self.cases) > 1:
-            raise QueryError(
-                f"{context.operator.name} has windows of events, several cases and a <post> part",
-                place=self.cases[0].place,
-                remedy="Each case counts its own events, so their windows do not end together: use windows of time.",
-            )
-        self.contents = [
-            WindowContent(context, kind.window, stored_columns(context, case), tuple(steps_of(case.detect)))
-            for case in self.cases
-        ]
-
-    def __str__(self) -> str:
-        lines = [f"aggregation {self.context.operator.name} {describe_window(self.kind.window)}"]
-        for content in self.contents:
-            lines += content.describe()
-        return "\n".join(lines)
-
-    def tests(self) -> dict[str, tuple[Conditions, ...]]:
-        return tests_of_windows(self.contents)
-
-    @property
-    def counts_positions(self) -> bool:
-        return self.kind.window.unit == "events"
-
-    def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
-        return columns_read(self.context, self.contents, judged)
+    def __init__(self, program: AggregationProgram, calls: Calls, chosen: Chosen | None) -> None:
+        self.context, self.kind, self.calls = program.context, program.kind, calls
+        self.cases = program.context.operator.rule.cases
+        self.contents = [WindowContent(steps, calls, chosen) for steps in program.cases]
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         records = [
@@ -163,19 +126,19 @@ class AggregationOperator:
         names = ("_selection", ORIGINS)
         return pa.table({"_time": as_timestamps(events.times)} | {name: events.columns[name] for name in names})
 
-    def digests(self) -> dict[str, str]:
-        return digests_of(self, self.contents)
-
     def snapshot(self) -> dict[str, pa.Table]:
-        return snapshot_of(self, self.contents)
+        return tables_of_cases([content.snapshot() for content in self.contents])
 
-    def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        restore_into(tables, self.contents)
+    def take(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
+        return tables_of_cases([content.take(keys) for content in self.contents])
+
+    def put(self, tables: Mapping[str, pa.Table]) -> None:
+        put_into(tables, self.contents)
 
     def _records(self, case: Case, content: WindowContent, inputs: Mapping[str, Batch], before: int) -> _Records:
         store, index = content.add(inputs)
         members = content.members(store, index, before)
-        types = content.types
+        types = content.steps.types
         rows = RecordRows(self.context, members, store, types)
         complete = np.ones(len(members), np.bool_)
         any_ = np.zeros(len(members), np.bool_)
@@ -189,7 +152,7 @@ class AggregationOperator:
         indices = pa.array(chosen)
         if len(chosen):
             for item in case.assign:
-                columns[item.name] = evaluate(item.expression, rows, **self.context.calls).take(indices)
+                columns[item.name] = evaluate(item.expression, rows, **self.calls).take(indices)
             columns |= {k: v.take(indices) for k, v in self._carried(members, store, rows, case).items()}
         keys = {name: rows.group(name).take(indices) for name in self.context.group_by} if len(chosen) else {}
         content.retain(store, index, before)
@@ -220,7 +183,7 @@ class AggregationOperator:
         heads = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
         offsets = np.append(heads, len(codes))
         rows = PreRows(offsets, ordered.columns, ordered.keys)
-        columns = {item.name: evaluate(item.expression, rows, **self.context.calls) for item in self.kind.post}
+        columns = {item.name: evaluate(item.expression, rows, **self.calls) for item in self.kind.post}
         every = np.arange(len(codes))
         if self.context.located:
             columns |= joined_extents(ordered.columns, every, offsets)

@@ -51,7 +51,7 @@ class _Signatures:
 
 def compile_case(context: Context, number: int) -> CompiledCase:
     """Case `number`, counted from 0, of the context's operator."""
-    functions = context.calls["functions"]
+    functions = context.functions
     known = tuple(function for name in functions.names if (function := functions.lookup(name)) is not None)
     schemas = tuple((name, context.schemas[name]) for name in context.operator.inputs)
     return _compile(context.operator, number, schemas, _Signatures(known, functions))

@@ -105,6 +105,19 @@ class GroupIndex:
         self._counters[_WORDS], self._counters[_FREE] = len(words), len(self._free)
 
 
+def is_among(columns: Sequence[pa.Array], keys: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """Which rows have one of these keys.
+
+    >>> is_among([pa.array([1, 2, None])], [pa.array([None, 1])]).tolist()
+    [True, False, True]
+    """
+    index = GroupIndex()
+    index.numbers(keys, len(keys[0]))
+    known = len(index)
+    among: npt.NDArray[np.bool_] = index.numbers(columns, len(columns[0])) < known
+    return among
+
+
 @inlined
 def _hash(words: U64, begin: int, end: int) -> np.uint64:
     value = np.uint64(end - begin)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from situ.graph.expressions import aliases_of, conjuncts
+from situ.graph.expressions import aliases_of
 from situ.graph.patterns import decidable, steps_of
-from situ.graph.query import Join
 from situ.kernel.arrays import I64
-from situ.kernel.batch import ORIGINS, Batch, as_timestamps
+from situ.kernel.batch import ORIGINS, Batch, Calls, as_timestamps
 from situ.kernel.columns import Rows, evaluate, evaluate_condition
 from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import (
-    Conditions,
+    Chosen,
     Context,
     Produced,
     complex_events,
@@ -25,48 +24,18 @@ from situ.kernel.operator import (
     no_events,
 )
 from situ.kernel.store import Store
-from situ.kernel.windows import (
-    Members,
-    WindowContent,
-    columns_read,
-    describe_window,
-    digests_of,
-    restore_into,
-    snapshot_of,
-    stored_columns,
-    tests_of_windows,
-)
-from situ.lang.unparse import unparse_expression
+from situ.kernel.window_program import JoinProgram
+from situ.kernel.windows import Members, WindowContent, put_into, tables_of_cases
 
 
 class JoinOperator:
     """`join every T on k`: combinations of events of one window that agree in k."""
 
-    def __init__(self, context: Context) -> None:
-        kind = context.operator.rule.kind
-        assert isinstance(kind, Join)
-        self.context, self.kind = context, kind
-        (self.case,) = context.operator.rule.cases
+    def __init__(self, program: JoinProgram, calls: Calls, chosen: Chosen | None) -> None:
+        self.context, self.kind, self.calls = program.context, program.kind, calls
+        (self.case,) = program.context.operator.rule.cases
         self.steps = tuple(steps_of(self.case.detect))
-        stored = stored_columns(context, self.case)
-        stored = {name: tuple(sorted({*columns, *kind.on})) for name, columns in stored.items()}
-        self.content = WindowContent(context, kind.window, stored, self.steps)
-
-    def __str__(self) -> str:
-        head = f"join {self.context.operator.name} {describe_window(self.kind.window)} on {', '.join(self.kind.on)}"
-        joining = [unparse_expression(c) for step in self.steps for c in conjuncts(step.test.condition)
-                   if not aliases_of(c) <= {step.alias}]  # fmt: skip
-        return "\n".join([head, *self.content.describe(), *(f"  joined where {text}" for text in joining)])
-
-    def tests(self) -> dict[str, tuple[Conditions, ...]]:
-        return tests_of_windows([self.content])
-
-    @property
-    def counts_positions(self) -> bool:
-        return self.kind.window.unit == "events"
-
-    def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
-        return columns_read(self.context, [self.content], judged)
+        self.content = WindowContent(program.cases[0], calls, chosen)
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         store, index = self.content.add(inputs)
@@ -75,8 +44,8 @@ class JoinOperator:
         self.content.retain(store, index, before)
         if len(combined.record) == 0:
             return Produced(no_events(self.context), no_events(self.context), before)
-        rows = CombinationRows(self.context, store, combined, self.content.types)
-        columns = {item.name: evaluate(item.expression, rows, **self.context.calls) for item in self.case.assign}
+        rows = CombinationRows(self.context, store, combined, self.content.steps.types)
+        columns = {item.name: evaluate(item.expression, rows, **self.calls) for item in self.case.assign}
         events = np.stack([combined.rows[step.alias] for step in self.steps], axis=1).reshape(-1)
         offsets = np.arange(0, len(events) + 1, len(self.steps))
         if self.context.located:
@@ -87,14 +56,14 @@ class JoinOperator:
         batch = complex_events(self.context, members.time[combined.record], columns)
         return Produced(batch.take(np.argsort(batch.times, kind="stable")), no_events(self.context), before)
 
-    def digests(self) -> dict[str, str]:
-        return digests_of(self, [self.content])
-
     def snapshot(self) -> dict[str, pa.Table]:
-        return snapshot_of(self, [self.content])
+        return tables_of_cases([self.content.snapshot()])
 
-    def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        restore_into(tables, [self.content])
+    def take(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
+        return tables_of_cases([self.content.take(keys)])
+
+    def put(self, tables: Mapping[str, pa.Table]) -> None:
+        put_into(tables, [self.content])
 
     def _combinations(self, members: Members, store: Store) -> _Combinations:
         keys = self._keys(store)
@@ -113,8 +82,8 @@ class JoinOperator:
             for owner, conjunct in decidable(self.steps, bound, step.alias):
                 if aliases_of(conjunct) <= {owner.alias}:
                     continue  # judged before the event came here
-                rows = CombinationRows(self.context, store, result, self.content.types)
-                result = result.take(np.flatnonzero(evaluate_condition(conjunct, rows, **self.context.calls)))
+                rows = CombinationRows(self.context, store, result, self.content.steps.types)
+                result = result.take(np.flatnonzero(evaluate_condition(conjunct, rows, **self.calls)))
         assert result is not None
         return result
 

@@ -23,6 +23,7 @@ from situ.kernel.arrays import (
     NODE,
     NODES_USED,
     RUN,
+    RUNS_USED,
     Code,
     Events,
     Fired,
@@ -202,6 +203,29 @@ class Shard:
         compact_nodes(self.runs, self.nodes, self.counters, np.empty(self.counters[NODES_USED], np.int64))
         return self.nodes["event"][: self.counters[NODES_USED]]
 
+    def make_room(self, runs: int, nodes: int) -> None:
+        """Let so many runs and nodes follow those that are in use, and as many more may come."""
+        if self.counters[RUNS_USED] + runs > len(self.runs):
+            self._grow_runs(2 * runs)
+        if self.counters[NODES_USED] + nodes > len(self.nodes):
+            self.nodes = _grown(self.nodes, 2 * len(self.nodes) + 2 * nodes)
+
+    def remove_groups(self, gone: np.ndarray, groups: Groups) -> None:
+        """Remove the runs of groups that are marked by number. The others move together, so that none are free."""
+        used = int(self.counters[RUNS_USED])
+        runs = self.runs[:used]
+        stays = runs["state"] >= 0
+        stays[stays] = ~gone[runs["group"][stays]]
+        number = np.where(stays, np.cumsum(stays) - 1, -1)  # by run, the number that it gets; -1 stands for none
+        kept = runs[stays]
+        kept["next"] = np.where(kept["next"] >= 0, number[kept["next"]], -1)
+        mine = np.unique(kept["group"])
+        groups["head"][mine] = number[groups["head"][mine]]
+        self.runs[: len(kept)] = kept
+        self.runs["state"][len(kept) : used] = -1
+        self.counters[FREE] = -1
+        self.counters[RUNS_USED] = self.counters[LIVE] = len(kept)
+
     def _grow_runs(self, room: int) -> None:
         before = len(self.runs)
         self.runs = _grown(self.runs, 2 * before + room)
@@ -282,6 +306,13 @@ class Matcher:
         """Give back nodes that no partial match needs, and mark the events of those that remain."""
         for shard in self.shards:
             held[shard.compact_nodes()] = True
+
+    def remove_groups(self, gone: np.ndarray) -> None:
+        """Remove the partial matches of groups that are marked by number."""
+        for shard in self.shards:
+            shard.remove_groups(gone, self.groups)
+        self.groups["head"][gone] = -1
+        self.groups["live"][gone] = 0
 
     def renumber_events(self, kept: I64) -> None:
         """Events are numbered anew: event kept[i] becomes i."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -17,7 +17,7 @@ from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent,
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.graph.query import Stream
 from situ.kernel.arrays import I64
-from situ.kernel.batch import EXTENT, ORIGINS, Batch, Calls
+from situ.kernel.batch import EXTENT, ORIGINS, Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,8 @@ class Context:
     operator: Operator
     inputs: Mapping[str, InputType]
     schemas: Mapping[str, Schema]
-    calls: Calls
+    functions: Functions
     provenance: bool = False
-    chosen: Mapping[tuple[object, ...], Collection[int]] | None = None  # process these selections only, by group key
     slice_us: int | None = None
     ordered: bool = True
 
@@ -81,15 +80,12 @@ class Context:
         return (EXTENT if self.located else ()) + ((ORIGINS,) if self.provenance else ())
 
 
-#: Selections to process, by operator and group key.
-Selections = Mapping[str, Mapping[tuple[object, ...], Collection[int]]]
+#: The selections of an operator that are processed, by group key: the numbers of the chosen ones.
+Chosen: TypeAlias = Mapping[tuple[object, ...], Collection[int]]
 
 
-def contexts_of(
-    graph: OperatorGraph, functions: Functions, provenance: bool, selections: Selections | None = None
-) -> dict[str, Context]:
-    """The context of every operator, in the graph's order. They count failed calls together."""
-    calls: Calls = {"functions": functions, "errors": Counter()}
+def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
+    """The context of every operator, in the graph's order."""
     order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
     ties = {s.name: tie_attributes(s) for s in graph.streams}
     ties |= {o.name: o.schema.names for o in graph.operators}
@@ -102,9 +98,7 @@ def contexts_of(
             for rank, name in enumerate(ranked)
         }
         located[operator.name] = any(input_.located for input_ in inputs.values())
-        contexts[operator.name] = Context(
-            operator, inputs, graph.schemas, calls, provenance, (selections or {}).get(operator.name)
-        )
+        contexts[operator.name] = Context(operator, inputs, graph.schemas, functions, provenance)
     return contexts
 
 
@@ -158,28 +152,17 @@ class Produced:
 class RunningOperator(Protocol):
     """An operator with its state."""
 
-    def tests(self) -> Mapping[str, tuple[Conditions, ...]]:
-        """For each input type, what it asks of single events: it reads those that fulfil one of these."""
-
-    @property
-    def counts_positions(self) -> bool:
-        """Whether it reads all events of its input types, because their positions count."""
-
-    def columns_read(self, judged: Collection[Conditions] = ()) -> Mapping[str, frozenset[str]]:
-        """The columns of each input type that are always read (others only where events tie in time), if some of its
-        tests have been judged already."""
-
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         """Read events, all of them before `before` and none before the last call's; time has passed up to it."""
 
-    def digests(self) -> Mapping[str, str]:
-        """For every table of its state, what the table's digest must be to fit."""
-
     def snapshot(self) -> Mapping[str, pa.Table]:
-        """Its state as tables, each with its digest."""
+        """Its state as tables."""
 
-    def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """Take over a state that fits, in place of the one it has (none yet)."""
+    def take(self, keys: Sequence[pa.Array]) -> Mapping[str, pa.Table]:
+        """Remove the groups whose first keys are among `keys`, a column for each key; their state, as tables."""
+
+    def put(self, tables: Mapping[str, pa.Table]) -> None:
+        """Add a state that fits, of groups that are not there: all of a snapshot, if it has none yet."""
 
 
 def complex_events(context: Context, times: I64, columns: Mapping[str, pa.Array]) -> Batch:

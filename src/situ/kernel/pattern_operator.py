@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -13,19 +13,19 @@ import pyarrow as pa
 
 from situ.core.types import to_arrow
 from situ.graph.patterns import is_plain
+from situ.graph.query import Within
 from situ.graph.typing import THIS
 from situ.kernel.arrays import I64, U64, Events, Nodes
-from situ.kernel.batch import ORIGINS, Batch, concat, concat_arrays, one_chunk
+from situ.kernel.batch import ORIGINS, Batch, Calls, concat, concat_arrays, one_chunk
+from situ.kernel.case_state import CaseState
 from situ.kernel.column_values import Mask
 from situ.kernel.columns import Rows, evaluate
-from situ.kernel.compiled_case import compile_case
 from situ.kernel.conditions import Term
-from situ.kernel.groups import GroupIndex
-from situ.kernel.matcher import Host, Matcher, Matches, concat_matches
+from situ.kernel.groups import is_among
+from situ.kernel.matcher import Host, Matches, concat_matches
 from situ.kernel.operator import (
     SLICE,
-    Conditions,
-    Context,
+    Chosen,
     Produced,
     complex_events,
     joined_extents,
@@ -33,13 +33,13 @@ from situ.kernel.operator import (
     no_events,
 )
 from situ.kernel.order import dense_ranks, is_sorted, number_positions, union_of_sorted
-from situ.kernel.policies import Policies
+from situ.kernel.pattern_program import PatternProgram
+from situ.kernel.sections import key_columns_of, put_sections, sections_of
 from situ.kernel.selections import SelectionLog, chosen_numbers
-from situ.kernel.snapshot import digest, pattern_sections, restore_pattern, with_digest
 from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
 
-#: Forget idle groups when there are this many, and they are most of all groups.
-MANY_GROUPS = 4096
+#: What the tables of a case are called, after its number: its sections, and the log of open selections.
+SECTIONS, LOG = "", " log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,15 @@ class Candidates:
 class CaseRun:
     """One case of a pattern rule with its state."""
 
-    def __init__(self, context: Context, number: int, shards: int) -> None:
-        self.context, self.compiled = context, compile_case(context, number)
+    def __init__(self, program: PatternProgram, number: int, calls: Calls, shards: int, chosen: Chosen | None) -> None:
+        self.context = context = program.context
+        self.compiled = program.cases[number]
+        self.calls, self.chosen = calls, chosen
         rule = context.operator.rule
         self.case = rule.cases[number]
         self.program = self.compiled.program
-        self.matcher = Matcher.empty(self.program, shards if rule.group_by else 1)
-        self.policies = Policies.of(self.program, rule.after_match)
-        self.groups = GroupIndex()
-        self.retained = empty_store(context, self.compiled.stored)
-        carried = {name: self.retained.columns[name] for name in self._logged()} if context.provenance else {}
+        self.state = CaseState.empty(context, self.compiled, shards)
+        carried = {name: self.state.retained.columns[name] for name in self._logged()} if context.provenance else {}
         self.log = SelectionLog.empty(self.case.within, carried) if context.provenance else None
 
     def _logged(self) -> list[str]:
@@ -75,17 +74,19 @@ class CaseRun:
         if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
         new = self._candidates(inputs)
-        store = concat_stores(self.retained, new.store)
+        store = concat_stores(self.state.retained, new.store)
         events = self._events(store, new)
-        self.matcher.add_groups(len(self.groups))
+        self.state.matcher.add_groups(len(self.state.groups))
         host = self._host(store) if self.program.conditions.host else None
         kept = len(store) - len(new.store)
-        found = [self.matcher.run(new.order, kept, events, host)] if len(new.order) else []
-        found.append(self.matcher.pass_time(before))
+        found = [self.state.matcher.run(new.order, kept, events, host)] if len(new.order) else []
+        found.append(self.state.matcher.pass_time(before))
         matches = self._own(self._settle(concat_matches(found), before, store), store)
         selections = self._selections(new.order + kept, events, store, before) if self.log is not None else None
-        self._retain(store)
-        low = min(before, self.policies.low_watermark)
+        self.state.retain(store)
+        if not self.context.provenance and self.chosen is None:  # these number selections by group
+            self.state.forget_idle_groups()
+        low = min(before, self.state.policies.low_watermark)
         timed_out = matches.timed_out != 0
         if not timed_out.any():
             return Produced(self._complex(matches, store), no_events(self.context), low, selections)
@@ -95,7 +96,9 @@ class CaseRun:
 
     def _waits_for(self, before: int) -> bool:
         """Whether the passing of time alone can change anything."""
-        return self.matcher.earliest < before or len(self.policies.waiting.matches) > 0 or self.log is not None
+        return (
+            self.state.matcher.earliest < before or len(self.state.policies.waiting.matches) > 0 or self.log is not None
+        )
 
     def _selections(self, order: I64, events: Events, store: Store, before: int) -> pa.Table:
         assert self.log is not None
@@ -105,10 +108,10 @@ class CaseRun:
         return self.log.close(before, ORIGINS, {key: f"group.{key}" for key in self.context.group_by})
 
     def _settle(self, found: Matches, before: int, store: Store) -> Matches:
-        if not self.policies.needed:
+        if not self.state.policies.needed:
             return found
-        oldest = self.matcher.oldest_start()
-        return self.policies.settle(found, before, store.time, store.position, store.consumed, oldest)
+        oldest = self.state.matcher.oldest_start()
+        return self.state.policies.settle(found, before, store.time, store.position, store.consumed, oldest)
 
     def _own(self, matches: Matches, store: Store) -> Matches:
         """Those that begin in the slice of time that found them."""
@@ -134,9 +137,9 @@ class CaseRun:
             return Candidates(nothing, np.zeros(0, np.uint64), np.zeros(0, np.int64))
         bits = np.concatenate(accepted) if len(accepted) > 1 else accepted[0]
         store = self._store(parts)
-        order = order_parts(self.context, parts, store.type_rank, store.group, len(self.groups), store.time)
-        if self.program.automaton.counts_positions or self.policies.needed:
-            number_positions(order, store.group, store.position, self.matcher.groups["positions"])
+        order = order_parts(self.context, parts, store.type_rank, store.group, len(self.state.groups), store.time)
+        if self.program.automaton.counts_positions or self.state.policies.needed:
+            number_positions(order, store.group, store.position, self.state.matcher.groups["positions"])
         if self.program.automaton.counts_positions and not self.context.operator.rule.timed_out:
             # An event that no test accepts ends what waits for the very next one; only timed-out output shows that.
             order = order[bits[order] != 0]
@@ -145,14 +148,14 @@ class CaseRun:
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
         """The rows that some test accepts (all rows, where positions count), and which tests do, as bits."""
         tests = [(i, t.conditions) for i, t in enumerate(self.program.conditions.tests) if t.event_type == name]
-        masks = [(i, c, mask) for i, c in tests if (mask := batch.mask(c, self.context.calls)) is not None]
+        masks = [(i, c, mask) for i, c in tests if (mask := batch.mask(c, self.calls)) is not None]
         everywhere = np.uint64(sum(1 << i for i, conditions in tests if not conditions))
         needs_all = bool(everywhere) or self.program.automaton.counts_positions
         if needs_all or sum(np.count_nonzero(mask) for _, _, mask in masks) > len(batch) // 4:
             bits = _packed([(i, mask) for i, _, mask in masks], len(batch)) | everywhere
             rows = np.flatnonzero(bits != 0)
             return (batch, bits) if needs_all or len(rows) == len(batch) else (batch.view(rows), bits[rows])
-        some = [(np.uint64(1 << i), batch.rows(c, self.context.calls)) for i, c, _ in masks]
+        some = [(np.uint64(1 << i), batch.rows(c, self.calls)) for i, c, _ in masks]
         rows = union_of_sorted([found for _, found in some])
         return batch.view(rows), _marked(len(batch), some, rows)
 
@@ -162,8 +165,8 @@ class CaseRun:
         total = sum(lengths)
         group_by = self.context.group_by
         columns = gather(self.context, self.compiled.stored, parts)
-        group = self.groups.numbers([columns[f"group.{key}"] for key in group_by], total)
-        self.matcher.add_groups(len(self.groups))
+        group = self.state.groups.numbers([columns[f"group.{key}"] for key in group_by], total)
+        self.state.matcher.add_groups(len(self.state.groups))
         ranks = [self.context.inputs[name].rank for name, _ in parts]
         return Store(
             np.repeat(np.array(ranks, np.int8), lengths),
@@ -194,7 +197,7 @@ class CaseRun:
                 _fill(ranks, whole, whole_null, number)
         for number, term in enumerate(conditions.real_terms):
             _fill(self._term(term, store), real, real_null, number)
-        chosen_offset, chosen = chosen_numbers(self.context.chosen, self.groups, self._key_types)
+        chosen_offset, chosen = chosen_numbers(self.chosen, self.state.groups, self._key_types)
         return Events(
             group=store.group,
             time=_read_only(store.time),
@@ -211,7 +214,7 @@ class CaseRun:
 
     def _term(self, term: Term, store: Store) -> pa.Array:
         rows = StoreRows(store, term.event_type, self.context.schemas[term.event_type].names)
-        return evaluate(term.expression, rows, **self.context.calls)
+        return evaluate(term.expression, rows, **self.calls)
 
     def _host(self, store: Store) -> Host:
         """Evaluates a host condition on one path, by the same code that evaluates assignments."""
@@ -230,7 +233,7 @@ class CaseRun:
             match = _one_match(events[::-1], path[::-1])
             types = {**self.program.scope.event_types, condition.alias: condition.event_type}
             rows = HostRows(match, store, names, types, lambda name: self.context.schemas[name].names, mine)
-            value = evaluate(condition.expression, rows, **self.context.calls)[0].as_py()
+            value = evaluate(condition.expression, rows, **self.calls)[0].as_py()
             return 2 if value is None else int(value)
 
         return holds
@@ -248,8 +251,7 @@ class CaseRun:
             matches, store, self.program.variables, scope.event_types, lambda name: schemas[name].names, plain
         )
         columns = {
-            assignment.name: evaluate(assignment.expression, rows, **self.context.calls)
-            for assignment in self.case.assign
+            assignment.name: evaluate(assignment.expression, rows, **self.calls) for assignment in self.case.assign
         }
         if self.context.located:
             columns |= joined_extents(store.columns, matches.path_event, matches.offsets)
@@ -258,72 +260,60 @@ class CaseRun:
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], matches.path_event, matches.offsets)
         return complex_events(self.context, matches.time, columns)
 
-    # --- what is kept
-
-    def _retain(self, store: Store) -> None:
-        """Keep the events that partial and waiting matches hold, and forget groups that hold nothing."""
-        waiting = self.policies.waiting
-        held = np.zeros(len(store), np.bool_)
-        self.matcher.mark_held(held)
-        held[waiting.matches.path_event] = True
-        kept = np.flatnonzero(held)
-        self.matcher.renumber_events(kept)
-        if len(waiting.matches):
-            events = np.searchsorted(kept, waiting.matches.path_event)
-            completing = np.searchsorted(kept, waiting.matches.completing)
-            waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
-        self.retained = store.take(kept)
-        if len(self.groups) > MANY_GROUPS and not self.context.provenance:
-            self._forget_groups()
-
-    def _forget_groups(self) -> None:
-        """Groups without a partial or waiting match start afresh with their next event."""
-        idle = self.groups.used
-        used = np.count_nonzero(idle)
-        idle[self.retained.group] = False
-        if used < MANY_GROUPS or 2 * np.count_nonzero(idle) < used:
-            return
-        self.groups.release(idle)
-        self.matcher.groups["positions"][idle] = 0
-        self.policies.forget(idle)
-
     # --- snapshots
 
-    def snapshot(self) -> pa.Table:
-        """The state, a row per group."""
-        sections = pattern_sections(
-            self.matcher, self.policies, self.retained, self.groups, self._key_types, self.context.provenance
-        )
-        return with_digest(sections, self.digest)
+    def snapshot(self) -> dict[str, pa.Table]:
+        """The state: of all groups where selections are numbered, else of those that hold an event."""
+        chosen = self.state.groups.used
+        if not self.context.provenance:
+            chosen[:] = False
+            chosen[self.state.retained.group] = True
+        return self._tables(chosen)
+
+    def take(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
+        """Remove the groups whose first keys are among `keys`; their state."""
+        state = self.state
+        state.make_room_for_groups()
+        used = np.flatnonzero(state.groups.used)
+        of_groups = state.groups.keys(used, self._key_types)[: len(keys)]
+        gone = np.zeros(len(state.groups), np.bool_)
+        gone[used] = is_among(of_groups, keys)
+        tables = self._tables(gone)
+        state.remove(gone)
+        if self.log is not None:
+            self.log = self.log.take(np.flatnonzero(~gone[self.log.group]))
+        return tables
+
+    def put(self, tables: Mapping[str, pa.Table]) -> None:
+        """Add the state of groups that are not here."""
+        keys = key_columns_of(tables[SECTIONS], len(self.context.group_by))
+        numbers = put_sections(self.state, tables[SECTIONS], keys)
+        if self.log is not None:
+            self.log = self.log.joined(_log_of_table(tables[LOG], self.case.within, numbers, self._logged()))
+
+    def _tables(self, chosen: np.ndarray) -> dict[str, pa.Table]:
+        tables = {SECTIONS: sections_of(self.state, chosen, self._key_types)}
+        if self.log is not None:
+            tables[LOG] = _log_to_table(self.log, chosen)
+        return tables
 
     @property
     def _key_types(self) -> list[pa.DataType]:
         return [self.context.key_type(key) for key in self.context.group_by]
 
-    @property
-    def digest(self) -> str:
-        """A state fits the same program with the same policies that holds the same columns."""
-        rule = self.context.operator.rule
-        columns = sorted(self.retained.columns)
-        return digest(self.compiled.text, rule.group_by, rule.after_match, self.case.consuming, columns)
 
-    def snapshot_log(self) -> pa.Table:
-        """The candidates that open selections may hold."""
-        assert self.log is not None
-        numbers = {name: pa.array(getattr(self.log, name)) for name in ("group", "time", "opened", "reported")}
-        return with_digest(pa.table(numbers | self.log.columns), self.digest)
+def _log_to_table(log: SelectionLog, chosen: np.ndarray) -> pa.Table:
+    """The candidates that open selections of some groups may hold; a group is the row of its section."""
+    mine = log.take(np.flatnonzero(chosen[log.group]))
+    numbers = {name: pa.array(getattr(mine, name)) for name in ("time", "opened", "reported")}
+    section = (np.cumsum(chosen) - 1)[mine.group]
+    return pa.table({"group": pa.array(section)} | numbers | mine.columns)
 
-    def restore_log(self, table: pa.Table) -> None:
-        columns = {name: one_chunk(table.column(name)) for name in self._logged()}
-        group, time, opened, reported = (table.column(n).to_numpy() for n in ("group", "time", "opened", "reported"))
-        self.log = SelectionLog(self.case.within, group, time, opened, reported.astype(np.uint8), columns)
 
-    def restore(self, table: pa.Table) -> None:
-        """Take over the state of a program with the same digest."""
-        keys = [one_chunk(table.column(f"key {i}")) for i in range(len(self.context.group_by))]
-        self.groups = GroupIndex()
-        self.groups.numbers(keys, table.num_rows)  # key i has number i
-        self.retained = restore_pattern(table, self.matcher, self.policies, list(self.retained.columns))
+def _log_of_table(table: pa.Table, within: Within | None, numbers: I64, names: list[str]) -> SelectionLog:
+    columns = {name: one_chunk(table.column(name)) for name in names}
+    section, time, opened, reported = (table.column(n).to_numpy() for n in ("group", "time", "opened", "reported"))
+    return SelectionLog(within, numbers[section], time, opened, reported.astype(np.uint8), columns)
 
 
 class HostRows(MatchRows):
@@ -417,47 +407,25 @@ def _joint_ranks(columns: list[pa.Array]) -> list[pa.Array]:
 
 
 class PatternOperator:
-    """A pattern rule: its cases side by side."""
+    """A pattern rule at work: its cases side by side."""
 
-    def __init__(self, context: Context, shards: int) -> None:
-        self.context = context
-        self.cases = [CaseRun(context, number, shards) for number in range(len(context.operator.rule.cases))]
-
-    def __str__(self) -> str:
-        return "\n".join(case.compiled.text for case in self.cases)
-
-    def tests(self) -> dict[str, tuple[Conditions, ...]]:
-        of_cases = [case.compiled.tests() for case in self.cases]
-        return {n: tuple(c for tests in of_cases for c in tests.get(n, ())) for n in self.context.inputs}
-
-    @property
-    def counts_positions(self) -> bool:
-        return any(case.program.automaton.counts_positions for case in self.cases)
-
-    def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
-        read: dict[str, frozenset[str]] = {name: frozenset() for name in self.context.inputs}
-        for case in self.cases:
-            for name, columns in case.compiled.columns_read(self.context, judged).items():
-                read[name] |= columns
-        return read
+    def __init__(self, program: PatternProgram, calls: Calls, shards: int, chosen: Chosen | None) -> None:
+        self.context = program.context
+        self.cases = [CaseRun(program, number, calls, shards, chosen) for number in range(len(program.cases))]
 
     def snapshot(self) -> dict[str, pa.Table]:
-        tables = {f"case {number}": case.snapshot() for number, case in enumerate(self.cases)}
-        if self.context.provenance:
-            tables |= {f"case {number} log": case.snapshot_log() for number, case in enumerate(self.cases)}
-        return tables
+        return self._of_cases([case.snapshot() for case in self.cases])
 
-    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+    def take(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
+        return self._of_cases([case.take(keys) for case in self.cases])
+
+    def put(self, tables: Mapping[str, pa.Table]) -> None:
         for number, case in enumerate(self.cases):
-            case.restore(tables[f"case {number}"])
-            if self.context.provenance:
-                case.restore_log(tables[f"case {number} log"])
+            names = (SECTIONS, LOG) if self.context.provenance else (SECTIONS,)
+            case.put({name: tables[f"case {number}{name}"] for name in names})
 
-    def digests(self) -> dict[str, str]:
-        digests = {f"case {number}": case.digest for number, case in enumerate(self.cases)}
-        if self.context.provenance:
-            digests |= {f"case {number} log": case.digest for number, case in enumerate(self.cases)}
-        return digests
+    def _of_cases(self, cases: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
+        return {f"case {number}{name}": table for number, case in enumerate(cases) for name, table in case.items()}
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         produced = [case.process(inputs, before) for case in self.cases]

@@ -165,7 +165,7 @@ class Policies:
             consume(order, matches.group, fires, moment, matches.timed_out, matches.offsets, matches.path_event,
                     matches.path_variable, variables, consumed, settled)  # fmt: skip
         elif self.after_match.skip is not Skip.NONE:
-            self._grow(len(oldest))
+            self.add_groups(len(oldest))
             waits = oldest.copy()
             np.minimum.at(waits, matches.group[pending], matches.first_position[pending])
             chosen = np.flatnonzero(decided & (matches.first_position <= waits[matches.group]))
@@ -185,7 +185,8 @@ class Policies:
         """These groups start afresh."""
         self.skip_past[groups[: len(self.skip_past)]] = -1
 
-    def _grow(self, groups: int) -> None:
+    def add_groups(self, groups: int) -> None:
+        """Make room for so many groups in all."""
         if groups > len(self.skip_past):
             more = np.full(groups - len(self.skip_past), -1, np.int64)
             self.skip_past = np.concatenate([self.skip_past, more])

@@ -5,7 +5,7 @@ Kept only on request: candidates must stay for as long as a selection that may h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +14,10 @@ import pyarrow as pa
 from situ.core.errors import QueryError
 from situ.graph.query import From, Within
 from situ.kernel.arrays import I64, NO_DEADLINE, U8
-from situ.kernel.batch import as_timestamps
+from situ.kernel.batch import as_timestamps, concat_arrays
 from situ.kernel.groups import GroupIndex
 from situ.kernel.machine import jit
-from situ.kernel.operator import joined_origins
-
-#: Which selections to process: per group key, their numbers.
-Chosen = Mapping[tuple[object, ...], Collection[int]]
+from situ.kernel.operator import Chosen, joined_origins
 
 
 def chosen_numbers(chosen: Chosen | None, groups: GroupIndex, types: Sequence[pa.DataType]) -> tuple[I64, I64]:
@@ -79,6 +76,24 @@ class SelectionLog:
         self.time = np.concatenate([self.time, time])[order]
         self.opened = np.concatenate([self.opened, opened])[order]
         self.reported = np.concatenate([self.reported, np.zeros(len(group), np.uint8)])[order]
+
+    def take(self, rows: I64) -> SelectionLog:
+        columns = {name: column.take(pa.array(rows)) for name, column in self.columns.items()}
+        return SelectionLog(
+            self.within, self.group[rows], self.time[rows], self.opened[rows], self.reported[rows], columns
+        )
+
+    def joined(self, other: SelectionLog) -> SelectionLog:
+        """The candidates of both, which are of different groups."""
+        both = SelectionLog(
+            self.within,
+            np.concatenate([self.group, other.group]),
+            np.concatenate([self.time, other.time]),
+            np.concatenate([self.opened, other.opened]),
+            np.concatenate([self.reported, other.reported]),
+            {name: concat_arrays([self.columns[name], other.columns[name]]) for name in self.columns},
+        )
+        return both.take(np.argsort(both.group, kind="stable"))
 
     def close(self, before: int, origins: str, keys: Mapping[str, str]) -> pa.Table:
         """The selections that no further event can join: group key, number, time, and atomic events.

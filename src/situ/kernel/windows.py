@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from situ.core.time import format_duration
-from situ.graph.expressions import (
-    Expression,
-    aliases_of,
-    conjuncts,
-    rename_alias,
-)
-from situ.graph.patterns import Step, steps_of
-from situ.graph.query import Case, Window
-from situ.graph.typing import THIS
+from situ.core.errors import StateError
 from situ.kernel.arrays import I64, NO_DEADLINE
-from situ.kernel.batch import Batch, one_chunk
-from situ.kernel.groups import GroupIndex
-from situ.kernel.operator import (
-    SLICE,
-    Conditions,
-    Context,
-    attributes_read,
-)
+from situ.kernel.batch import Batch, Calls, one_chunk
+from situ.kernel.groups import GroupIndex, is_among
+from situ.kernel.operator import SLICE, Chosen
 from situ.kernel.order import counting_order, number_positions
+from situ.kernel.sections import key_columns_of
 from situ.kernel.selections import key_columns
-from situ.kernel.snapshot import digest, with_digest
 from situ.kernel.store import Store, concat_stores, empty_store, gather, order_parts
-from situ.lang.unparse import unparse_expression
+from situ.kernel.window_program import WINDOW_TABLES, WindowSteps
 
 _BEGINNING = np.iinfo(np.int64).min
 
@@ -56,28 +42,15 @@ class Members:
 class WindowContent:
     """Events that open windows still need, of all inputs of one operator."""
 
-    def __init__(
-        self, context: Context, window: Window, stored: Mapping[str, tuple[str, ...]], steps: Iterable[Step]
-    ) -> None:
-        self.context, self.window, self.stored = context, window, stored
-        self.conditions = {step.alias: own_conditions(step) for step in steps}
-        self.types = {step.alias: step.test.event_type for step in steps}
+    def __init__(self, steps: WindowSteps, calls: Calls, chosen: Chosen | None) -> None:
+        self.steps, self.context, self.window = steps, steps.context, steps.window
+        self.calls, self.chosen = calls, chosen
         # For windows of events, by group: positions so far, and windows closed.
         self.counted = GroupIndex()
         self.counts, self.closed = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.retained = empty_store(context, stored)
-        self.retained.columns |= {f"_in {alias}": pa.array([], pa.bool_()) for alias in self.conditions}
+        self.retained = empty_store(self.context, steps.stored)
+        self.retained.columns |= {f"_in {alias}": pa.array([], pa.bool_()) for alias in steps.conditions}
         self.closed_before = _BEGINNING
-
-    def describe(self) -> list[str]:
-        """Its steps, as a person reads them."""
-        lines = []
-        for alias, conditions in self.conditions.items():
-            text = " and ".join(map(unparse_expression, conditions))
-            lines.append(f"  {alias}: {self.types[alias]}" + (f"({text})" if text else ""))
-        if self.window.unit == "events":
-            lines.append("  positions: of all events")
-        return lines
 
     def add(self, inputs: Mapping[str, Batch]) -> tuple[Store, GroupIndex]:
         """All events at hand, in order of group and position."""
@@ -93,14 +66,14 @@ class WindowContent:
     def _read(self, name: str, batch: Batch) -> Batch:
         """Rows that some step accepts; all of them where windows count events. Marks which steps accept them."""
         masks = {}
-        for alias, conditions in self.conditions.items():
-            if self.types[alias] == name:
-                mask = batch.mask(conditions, self.context.calls)
+        for alias, conditions in self.steps.conditions.items():
+            if self.steps.types[alias] == name:
+                mask = batch.mask(conditions, self.calls)
                 masks[f"_in {alias}"] = np.ones(len(batch), np.bool_) if mask is None else mask
         wanted = np.logical_or.reduce(list(masks.values()))
         rows = np.arange(len(batch)) if self.window.unit == "events" or wanted.all() else np.flatnonzero(wanted)
         chosen = batch.take(rows) if len(rows) < len(batch) else batch.take(np.arange(len(batch)))
-        for alias in self.conditions:
+        for alias in self.steps.conditions:
             mask = masks.get(f"_in {alias}")
             inside = mask[rows] if mask is not None else np.zeros(len(rows), np.bool_)
             chosen.columns[f"_in {alias}"] = pa.array(inside)
@@ -108,8 +81,8 @@ class WindowContent:
 
     def _store(self, parts: list[tuple[str, Batch]]) -> Store:
         """New events with their positions."""
-        columns = gather(self.context, self.stored, parts)
-        for alias in self.conditions:
+        columns = gather(self.context, self.steps.stored, parts)
+        for alias in self.steps.conditions:
             columns[f"_in {alias}"] = pa.concat_arrays([batch.columns[f"_in {alias}"] for _, batch in parts])
         lengths = [len(batch) for _, batch in parts]
         ranks = np.repeat(np.array([self.context.inputs[name].rank for name, _ in parts], np.int8), lengths)
@@ -152,7 +125,7 @@ class WindowContent:
         else:
             counted = self._counted(index)[store.group[event]]
             closed = (number >= self.closed[counted]) & (number < self.counts[counted] // every)
-        if self.context.chosen is not None:
+        if self.chosen is not None:
             closed &= self._chosen(store, event, number)
         return self._sorted(event[closed], number[closed], store)
 
@@ -162,7 +135,7 @@ class WindowContent:
 
     def _chosen(self, store: Store, event: I64, number: I64) -> np.ndarray:
         """Whether the window of this number of the event's group is to be processed."""
-        chosen = [(*key, n) for key, numbers in (self.context.chosen or {}).items() for n in numbers]
+        chosen = [(*key, n) for key, numbers in (self.chosen or {}).items() for n in numbers]
         wanted = GroupIndex()
         wanted.numbers(key_columns(chosen, [*self._key_types, pa.int64()]), len(chosen))
         known = len(wanted)
@@ -202,102 +175,60 @@ class WindowContent:
 
     def snapshot(self) -> dict[str, pa.Table]:
         """The events of open windows, and for windows of events what has been counted."""
-        numbers = {"type_rank": self.retained.type_rank, "time": self.retained.time, "position": self.retained.position}
-        events = pa.table({name: pa.array(values) for name, values in numbers.items()} | self.retained.columns)
-        keys = self.counted.keys(np.arange(len(self.counted)), self._key_types)
-        counted = {f"key {i}": key for i, key in enumerate(keys)}
-        counted |= {"count": pa.array(self.counts), "closed": pa.array(self.closed)}
-        until = pa.table({"closed_before": pa.array([self.closed_before], pa.int64())})
-        return {"events": events, "counts": pa.table(counted), "until": until}
+        return self._tables(self.retained, np.arange(len(self.counted)))
 
-    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+    def take(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
+        """Remove the groups whose first keys are among `keys`; their state."""
+        of_events = [self.retained.columns[f"group.{key}"] for key in self.context.group_by]
+        gone_events = is_among(of_events[: len(keys)], keys)
+        used = np.flatnonzero(self.counted.used)
+        gone = np.zeros(len(self.counted), np.bool_)
+        gone[used] = is_among(self.counted.keys(used, self._key_types)[: len(keys)], keys)
+        tables = self._tables(self.retained.take(np.flatnonzero(gone_events)), np.flatnonzero(gone))
+        self.retained = self.retained.take(np.flatnonzero(~gone_events))
+        self.counted.release(gone)
+        self.counts[gone] = self.closed[gone] = 0
+        return tables
+
+    def _tables(self, events: Store, groups: I64) -> dict[str, pa.Table]:
+        numbers = {"type_rank": events.type_rank, "time": events.time, "position": events.position}
+        waiting = pa.table({name: pa.array(values) for name, values in numbers.items()} | events.columns)
+        counted = {f"key {i}": key for i, key in enumerate(self.counted.keys(groups, self._key_types))}
+        counted |= {"count": pa.array(self.counts[groups]), "closed": pa.array(self.closed[groups])}
+        until = pa.table({"closed_before": pa.array([self.closed_before], pa.int64())})
+        return {"events": waiting, "counts": pa.table(counted), "until": until}
+
+    def put(self, tables: Mapping[str, pa.Table]) -> None:
+        """Add the state of groups that are not here, for which time has passed as far."""
+        closed_before = tables["until"].column("closed_before")[0].as_py()
+        if self.closed_before not in (_BEGINNING, closed_before):
+            raise StateError(
+                f"{self.context.operator.name} has closed windows up to {self.closed_before} us, and the state that "
+                f"it is given up to {closed_before} us",
+                remedy="Let time pass as far in both before state is put in.",
+            )
+        self.closed_before = closed_before
         events = tables["events"].combine_chunks()
         columns = {name: one_chunk(events.column(name)) for name in self.retained.columns}
         rank, time, position = (events.column(name).to_numpy() for name in ("type_rank", "time", "position"))
         zeros = np.zeros(len(time), np.int64)
-        self.retained = Store(rank, time, zeros, position, zeros.astype(np.uint8), columns)
+        added = Store(rank, time, zeros, position, zeros.astype(np.uint8), columns)
+        self.retained = concat_stores(self.retained, added)
         counts = tables["counts"]
-        keys = [one_chunk(counts.column(f"key {i}")) for i in range(len(self.context.group_by))]
-        self.counted = GroupIndex()
-        self.counted.numbers(keys, counts.num_rows)  # key i has number i
-        self.counts, self.closed = (counts.column(name).to_numpy().copy() for name in ("count", "closed"))
-        self.closed_before = tables["until"].column("closed_before")[0].as_py()
+        numbers = self.counted.numbers(key_columns_of(counts, len(self.context.group_by)), counts.num_rows)
+        self.counts, self.closed = (_grown(values, len(self.counted)) for values in (self.counts, self.closed))
+        self.counts[numbers], self.closed[numbers] = (counts.column(n).to_numpy() for n in ("count", "closed"))
 
 
 def _grown(numbers: I64, size: int) -> I64:
     return np.concatenate([numbers, np.zeros(size - len(numbers), np.int64)])
 
 
-def describe_window(window: Window) -> str:
-    """`every 1 min over 10 min`, `every 10 events`."""
-    lengths = [format_duration(n) if window.unit == "time" else f"{n} events" for n in (window.every, window.over)]
-    return f"every {lengths[0]}" + (f" over {lengths[1]}" if window.over != window.every else "")
+def tables_of_cases(cases: Sequence[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
+    """The state of a rule over windows: the tables of its cases."""
+    return {f"case {number} {name}": table for number, case in enumerate(cases) for name, table in case.items()}
 
 
-def own_conditions(step: Step) -> tuple[Expression, ...]:
-    """The conditions of a step on its own event, with the alias `this`."""
-    own = [c for c in conjuncts(step.test.condition) if aliases_of(c) <= {step.alias}]
-    return tuple(rename_alias(c, step.alias, THIS) for c in own)
-
-
-def stored_columns(context: Context, case: Case) -> dict[str, tuple[str, ...]]:
-    """Per input type, the attributes that assignments and joining conditions read."""
-    joining = [
-        c for step in steps_of(case.detect) for c in conjuncts(step.test.condition) if not aliases_of(c) <= {step.alias}
-    ]
-    read = _read(context, case, [*(item.expression for item in case.assign), *joining])
-    return {name: tuple(sorted(read[name])) for name in context.inputs}
-
-
-def tests_of_windows(contents: Iterable[WindowContent]) -> dict[str, tuple[Conditions, ...]]:
-    """For each input type, what the steps ask of single events."""
-    tests: dict[str, tuple[Conditions, ...]] = {}
-    for content in contents:
-        for alias, conditions in content.conditions.items():
-            tests[content.types[alias]] = (*tests.get(content.types[alias], ()), conditions)
-    return tests
-
-
-def columns_read(
-    context: Context, contents: Iterable[WindowContent], judged: Collection[Conditions]
-) -> dict[str, frozenset[str]]:
-    always = frozenset(context.group_by) | frozenset(context.carried)
-    read = dict.fromkeys(context.inputs, always)
-    for content in contents:
-        own = [
-            (condition, {THIS: content.types[alias]})
-            for alias, conditions in content.conditions.items()
-            if conditions not in judged
-            for condition in conditions
-        ]
-        tested = attributes_read(own, context.schemas)
-        read = {name: columns | tested[name] | frozenset(content.stored[name]) for name, columns in read.items()}
-    return read
-
-
-def _read(context: Context, case: Case, expressions: Iterable[Expression]) -> dict[str, set[str]]:
-    types = {step.alias: step.test.event_type for step in steps_of(case.detect)}
-    return attributes_read([(expression, types) for expression in expressions], context.schemas)
-
-
-_TABLES = ("events", "counts", "until")
-
-
-def digests_of(operator: object, contents: list[WindowContent]) -> dict[str, str]:
-    """The state of a window operator fits the operator as it prints itself, holding the same columns."""
-    return {
-        f"case {n} {table}": digest(operator, content.context.group_by, sorted(content.retained.columns))
-        for n, content in enumerate(contents)
-        for table in _TABLES
-    }
-
-
-def snapshot_of(operator: object, contents: list[WindowContent]) -> dict[str, pa.Table]:
-    digests = digests_of(operator, contents)
-    tables = {f"case {n} {name}": table for n, c in enumerate(contents) for name, table in c.snapshot().items()}
-    return {name: with_digest(table, digests[name]) for name, table in tables.items()}
-
-
-def restore_into(tables: Mapping[str, pa.Table], contents: list[WindowContent]) -> None:
-    for n, content in enumerate(contents):
-        content.restore({name: tables[f"case {n} {name}"] for name in _TABLES})
+def put_into(tables: Mapping[str, pa.Table], contents: Sequence[WindowContent]) -> None:
+    for number, content in enumerate(contents):
+        content.put({name: tables[f"case {number} {name}"] for name in WINDOW_TABLES})

@@ -7,8 +7,8 @@ times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from situ.core.errors import InputError
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import EXTENT, Batch, as_timestamps, concat, one_chunk
 from situ.kernel.order import is_sorted
+from situ.mobility.geometry import Shape
+from situ.mobility.pairs import PlacedEvents, Regions
 
 #: No event is older.
 EVER = np.iinfo(np.int64).min
@@ -70,7 +72,10 @@ class StoredEvents:
 
     def between(self, since_us: int, until_us: int) -> StoredEvents:
         first = int(np.searchsorted(self.batch.times, since_us, side="left"))
-        last = max(first, int(np.searchsorted(self.batch.times, until_us, side="right")))
+        return self.slice(first, max(first, int(np.searchsorted(self.batch.times, until_us, side="right"))))
+
+    def slice(self, first: int, last: int) -> StoredEvents:
+        """The rows from `first` to before `last`."""
         columns = {name: column.slice(first, last - first) for name, column in self.batch.columns.items()}
         return StoredEvents(Batch(self.batch.times[first:last], columns), self.x[first:last], self.y[first:last])
 
@@ -144,15 +149,37 @@ class EventStore:
         if segments:
             check_columns(event_type, segments[-1].events.batch.columns, batch.columns)
         added = added.between(self._evicted_us.get(event_type, EVER), np.iinfo(np.int64).max)
-        segments.append(_Segment(added, len(added)))
-        while len(segments) > 1 and len(segments[-2].events) <= 2 * len(segments[-1].events):
+        if len(added) or not segments:
+            segments.append(_Segment(added))
+        while len(segments) > 1 and len(segments[-2]) <= 2 * len(segments[-1]):
             last, before = segments.pop(), segments.pop()
-            merged = merge([before.events, last.events])
-            segments.append(_Segment(merged, len(merged)))
+            segments.append(_Segment(merge([before.stored, last.stored])))
 
     def located(self, event_type: str, since_us: int, until_us: int) -> StoredEvents:
         """Events with a time from `since_us` to `until_us`, both included."""
-        return merge([segment.events.between(since_us, until_us) for segment in self._segments.get(event_type, [])])
+        return merge([segment.stored.between(since_us, until_us) for segment in self._segments.get(event_type, [])])
+
+    def counts(self, event_type: str, regions: Regions, shape: Shape) -> I64:
+        """How many events each region has."""
+        counts = np.zeros(len(regions), np.int64)
+        for segment, asked in self._asked(event_type, regions):
+            counts += segment.placed(shape).counts(asked)
+        return counts
+
+    def pairs(self, event_type: str, regions: Regions, shape: Shape) -> Iterator[tuple[StoredEvents, I64, I64]]:
+        """The events of regions, segment by segment from the oldest on: events, rows of them, and rows of the regions
+        that these lie in."""
+        for segment, asked in self._asked(event_type, regions):
+            yield segment.events, *segment.placed(shape).pairs(asked)
+
+    def _asked(self, event_type: str, regions: Regions) -> Iterator[tuple[_Segment, Regions]]:
+        """Segments that regions may have events of; they ask for nothing that has been evicted."""
+        since_us = np.maximum(regions.since_us, self._evicted_us.get(event_type, EVER))
+        asked = replace(regions, since_us=since_us)
+        for segment in self._segments.get(event_type, []):
+            times = segment.events.batch.times
+            if len(segment) and len(regions) and times[-1] >= since_us.min() and times[0] <= regions.until_us.max():
+                yield segment, asked
 
     def inside(self, event_type: str, since_us: int, until_us: int, region: Region) -> Batch:
         """Those of them that lie in a region."""
@@ -165,15 +192,15 @@ class EventStore:
         self._evicted_us[event_type] = evicted_us
         segments = self._segments.get(event_type, [])
         left = [segment.since(evicted_us) for segment in segments]
-        gone = sum(len(segment.events) for segment in segments) - sum(len(segment.events) for segment in left)
+        gone = sum(map(len, segments)) - sum(map(len, left))
         # One is kept for the columns that the type has.
-        self._segments[event_type] = [segment for segment in left if len(segment.events)] or left[:1]
+        self._segments[event_type] = [segment for segment in left if len(segment)] or left[:1]
         return gone
 
     def tables(self) -> dict[str, pa.Table]:
         """All that is stored, for `from_tables`."""
         return {
-            event_type: merge([segment.events for segment in segments])
+            event_type: merge([segment.stored for segment in segments])
             .table()
             .replace_schema_metadata({_EVICTED: str(self._evicted_us.get(event_type, EVER)).encode()})
             for event_type, segments in self._segments.items()
@@ -185,24 +212,44 @@ class EventStore:
         store = cls()
         for event_type, table in tables.items():
             events = StoredEvents.of_table(table)
-            store._segments[event_type] = [_Segment(events, len(events))]
+            store._segments[event_type] = [_Segment(events)]
             store._evicted_us[event_type] = int((table.schema.metadata or {}).get(_EVICTED, EVER))
         return store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Segment:
-    """Events by time, and how many the memory behind them holds."""
+    """Events by time, of which the first `evicted` are forgotten; their index in space is made once."""
 
     events: StoredEvents
-    allocated: int
+    evicted: int = 0
+    _placed: PlacedEvents | None = None
+
+    def __len__(self) -> int:
+        return len(self.events) - self.evicted
+
+    @property
+    def allocated(self) -> int:
+        """How many events the memory behind it holds."""
+        return len(self.events)
+
+    @property
+    def stored(self) -> StoredEvents:
+        return self.events.slice(self.evicted, len(self.events))
+
+    def placed(self, shape: Shape) -> PlacedEvents:
+        """The events in a grid for regions of a shape, which is always the same one."""
+        if self._placed is None:
+            self._placed = PlacedEvents.of(self.events.batch.times, self.events.x, self.events.y, shape)
+        return self._placed
 
     def since(self, since_us: int) -> _Segment:
         """Without the events before a time. The memory is given back when half of it is of no use."""
-        left = self.events.between(since_us, np.iinfo(np.int64).max)
-        if 2 * len(left) > self.allocated:
-            return _Segment(left, self.allocated)
-        return _Segment(left.take(np.arange(len(left))), len(left))
+        evicted = max(self.evicted, int(np.searchsorted(self.events.batch.times, since_us, side="left")))
+        left = len(self.events) - evicted
+        if 2 * left > len(self.events):
+            return _Segment(self.events, evicted, self._placed)
+        return _Segment(self.events.take(np.arange(evicted, len(self.events))))
 
 
 def in_order(events: StoredEvents) -> StoredEvents:

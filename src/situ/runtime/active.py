@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.kernel.arrays import I64
 from situ.kernel.batch import Batch
-from situ.kernel.operator import Conditions
 from situ.mobility.interests import Interests
-from situ.mobility.moving_query import DELIVERED, INTEREST
-from situ.mobility.pairs import PlacedEvents
-from situ.mobility.store import StoredEvents
+from situ.mobility.moving_query import DELIVERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +47,6 @@ class Switch:
 def in_order_of_keys(interests: Interests, keys: I64) -> Active:
     order = np.argsort(keys)
     return Active(interests.take(order), keys[order])
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedStream:
-    """Events of the store, with what tests say of them, and where they are."""
-
-    stored: StoredEvents
-    masks: Mapping[Conditions, np.ndarray]
-    index: PlacedEvents
-
-    def batch(self, events: I64, keys: I64) -> Batch:
-        """Events, each for the interest that reads it."""
-        batch = self.stored.batch.view(events)
-        batch.columns[INTEREST] = pa.array(keys)
-        batch.masks.update({conditions: mask[events] for conditions, mask in self.masks.items()})
-        return batch
 
 
 def in_spatiotemporal_order(batch: Batch) -> Batch:

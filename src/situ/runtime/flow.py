@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from situ.core.errors import StateError
+from situ.graph.operators import Operator
 from situ.graph.query import Stream
 from situ.kernel.batch import Batch, concat, without_duplicates
+from situ.kernel.compile import RuleProgram, start_operator
 from situ.kernel.matcher import WORTH_A_THREAD
-from situ.kernel.operator import SLICE, Conditions, Context, Produced, RunningOperator
-from situ.kernel.snapshot import digest_of
+from situ.kernel.operator import SLICE, Chosen, Conditions, Produced, RunningOperator
+from situ.kernel.snapshot import digest_of, with_digest
 from situ.runtime.clock import BEGINNING
-from situ.runtime.compile import compile_operator
 from situ.runtime.inbox import Inbox
 
 _PORT = b"situ.port"
+_LOWS = "low watermarks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +39,76 @@ class Port:
 class _Node:
     """An operator, with what it has not read yet."""
 
-    context: Context
+    program: RuleProgram
     operator: RunningOperator
     inboxes: dict[str, Inbox]
     low_watermark: int = BEGINNING
 
+    @property
+    def name(self) -> str:
+        return self.program.context.operator.name
+
+    @property
+    def depth(self) -> int:
+        return self.program.context.operator.depth
+
+    def tests(self, event_type: str) -> set[Conditions]:
+        return {*self.program.tests().get(event_type, ())}
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        """Its state, and what it has not read yet."""
+        tables = self.tables(self.operator.snapshot())
+        return tables | {f"inbox/{self.name}/{t}": inbox.table() for t, inbox in self.inboxes.items() if inbox.waiting}
+
+    def tables(self, state: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """The tables of a state under the operator's name, each with the digest that it fits."""
+        digests = self.program.digests()
+        return {f"operator/{self.name}/{part}": with_digest(table, digests[part]) for part, table in state.items()}
+
+    def put(self, tables: Mapping[str, pa.Table]) -> None:
+        self.operator.put({part: tables[f"operator/{self.name}/{part}"] for part in self.program.digests()})
+        for type_, inbox in self.inboxes.items():
+            if (waiting := tables.get(f"inbox/{self.name}/{type_}")) is not None:
+                inbox.put(waiting, self.tests(type_))
+
 
 def operators_in(tables: Mapping[str, pa.Table]) -> set[str]:
     """The operators that a snapshot of a flow has the state of."""
-    return {*tables["low watermarks"].column("name").to_pylist()}
+    return {*tables[_LOWS].column("name").to_pylist()}
 
 
 @dataclass
 class Flow:
-    """Runs operators, inputs first. `threads` are shared by operators that do not read each other."""
+    """Runs operators, inputs first. `threads` are shared by operators that do not read each other; `chosen`: by
+    operator, the only selections that it processes."""
 
-    contexts: Mapping[str, Context]
+    programs: Mapping[str, RuleProgram]
     ports: Sequence[Port]
     threads: int = 1
+    chosen: Mapping[str, Chosen] = field(default_factory=dict)
+    failed_calls: Counter[str] = field(default_factory=Counter)
     duplicates: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        of_one = self.threads // max(len(self.contexts), 1)  # operators run side by side first
-        threads = 1 << max(of_one.bit_length() - 1, 0)
-        self.nodes = {
-            name: _Node(context, compile_operator(context, threads), {type_: Inbox() for type_ in context.inputs})
-            for name, context in self.contexts.items()
-        }
-        depths = sorted({node.context.operator.depth for node in self.nodes.values()})
-        self._levels = [[n for n in self.nodes.values() if n.context.operator.depth == depth] for depth in depths]
+        self.nodes = {name: self._started(program) for name, program in self.programs.items()}
+        self._order_nodes()
         self._pending = {port: Inbox() for port in self.ports}
+        self._readers = {port: port.readers for port in self.ports}
+
+    def _started(self, program: RuleProgram) -> _Node:
+        of_one = self.threads // max(len(self.programs), 1)  # operators run side by side first
+        threads = 1 << max(of_one.bit_length() - 1, 0)
+        chosen = self.chosen.get(program.context.operator.name)
+        operator = start_operator(program, self.failed_calls, threads, chosen)
+        return _Node(program, operator, {type_: Inbox() for type_ in program.context.inputs})
+
+    def _order_nodes(self) -> None:
+        depths = sorted({node.depth for node in self.nodes.values()})
+        self._levels = [[node for node in self.nodes.values() if node.depth == depth] for depth in depths]
+
+    def operator(self, name: str) -> Operator:
+        """What the operator graph says of an operator of this name."""
+        return self.nodes[name].program.context.operator
 
     def add(self, port: Port, batch: Batch) -> None:
         """Events that have come; they wait until time has passed them."""
@@ -83,7 +127,7 @@ class Flow:
             if ready is not None:
                 ready = self._distinct(port, ready)
                 events += len(ready)
-            for reader in port.readers:
+            for reader in self._readers[port]:
                 self._hand_to(self.nodes[reader].inboxes[port.type], port, ready, limit)
         produced: dict[str, Produced] = {}
         for level in self._levels:
@@ -103,9 +147,9 @@ class Flow:
             inbox.add(ready)
 
     def _distinct(self, port: Port, batch: Batch) -> Batch:
-        if port.stream is None or port.stream.unique is None or not port.readers:
+        if port.stream is None or port.stream.unique is None or not self._readers[port]:
             return batch
-        ties = self.nodes[port.readers[0]].context.inputs[port.type].tie_attributes
+        ties = self.nodes[self._readers[port][0]].program.context.inputs[port.type].tie_attributes
         apart = (SLICE,) if SLICE in batch.columns else ()  # slices have copies of their own
         distinct, dropped = without_duplicates(batch, port.stream.unique, ties, apart)
         self.duplicates += dropped
@@ -129,69 +173,112 @@ class Flow:
             results = [step(node) for node in level]
         for node, result in zip(level, results, strict=True):
             node.low_watermark = result.low_watermark
-        return {node.context.operator.name: result for node, result in zip(level, results, strict=True)}
+        return {node.name: result for node, result in zip(level, results, strict=True)}
 
-    # --- snapshots
+    # --- state
 
     def snapshot(self) -> dict[str, pa.Table]:
         """The state as tables."""
         tables: dict[str, pa.Table] = {}
-        for name, node in self.nodes.items():
-            tables |= {f"operator/{name}/{part}": table for part, table in node.operator.snapshot().items()}
-            tables |= {f"inbox/{name}/{t}": inbox.table() for t, inbox in node.inboxes.items() if inbox.waiting}
+        for node in self.nodes.values():
+            tables |= node.snapshot()
         for number, (port, inbox) in enumerate(self._pending.items()):
             if inbox.waiting:
-                about = {_PORT: json.dumps([port.type, *port.readers]).encode()}
+                about = {_PORT: json.dumps([port.type, *self._readers[port]]).encode()}
                 tables[f"port/{number}"] = inbox.table().replace_schema_metadata(about)
-        lows = pa.array([node.low_watermark for node in self.nodes.values()], pa.int64())
-        tables["low watermarks"] = pa.table({"name": pa.array(list(self.nodes), pa.string()), "time": lows})
-        return tables
+        return tables | {_LOWS: self._lows(self.nodes)}
+
+    def take_groups(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
+        """Remove the groups whose first keys are among `keys`, a column for each key, from all operators.
+
+        The state of these groups, with the events that wait for them, as tables for `put`. All operators have keys of
+        these names first, and what waits at ports must have been read (`advance`).
+        """
+        tables: dict[str, pa.Table] = {}
+        for name, node in self.nodes.items():
+            tables |= node.tables(node.operator.take(keys))
+            names = node.program.context.group_by[: len(keys)]
+            for type_, inbox in node.inboxes.items():
+                waiting = inbox.take_groups(names, keys)
+                if waiting is not None:
+                    tables[f"inbox/{name}/{type_}"] = waiting.table()
+        return tables | {_LOWS: self._lows(self.nodes)}
+
+    def take(self, name: str) -> dict[str, pa.Table]:
+        """Remove an operator; its state, with the events that wait for it, as tables for `put`."""
+        lows, node = self._lows([name]), self.nodes.pop(name)
+        for port, inbox in self._pending.items():
+            if name in self._readers[port]:
+                node.inboxes[port.type].waiting += inbox.waiting
+                self._readers[port] = tuple(reader for reader in self._readers[port] if reader != name)
+        self._order_nodes()
+        return node.snapshot() | {_LOWS: lows}
+
+    def put(self, tables: Mapping[str, pa.Table], program: RuleProgram | None = None) -> None:
+        """Add state that was taken out of this flow or of another one: of groups, or of an operator.
+
+        `program` is that of an operator which is not here yet. It reads what operators here make, and of other types
+        what comes in at the port of each.
+        """
+        if program is not None:
+            self._add_operator(program)
+        for row in tables[_LOWS].to_pylist():
+            node = self.nodes[row["name"]]
+            node.put(tables)
+            # Of a flow that has no state yet, time has not passed; else what is put in may hold the operator back.
+            fresh = node.low_watermark == BEGINNING
+            node.low_watermark = row["time"] if fresh else min(node.low_watermark, row["time"])
 
     def restore(self, tables: Mapping[str, pa.Table], changed: Collection[str] = ()) -> None:
         """Go on from a snapshot. Operators whose program is not that of the snapshot start afresh if they are named
         in `changed`, and are refused otherwise; operators that are new begin with the next event."""
-        known = self._known(tables, changed)
-        for name in known:
-            node = self.nodes[name]
-            node.operator.restore({part: tables[f"operator/{name}/{part}"] for part in node.operator.digests()})
-            for type_, inbox in node.inboxes.items():
-                if f"inbox/{name}/{type_}" in tables:
-                    inbox.restore(tables[f"inbox/{name}/{type_}"], self._tests(name, type_))
+        fitting = self._fitting(tables, changed)
+        of_fitting = pc.is_in(tables[_LOWS].column("name"), pa.array(sorted(fitting), pa.string()))
+        self.put({**tables, _LOWS: tables[_LOWS].filter(of_fitting)})
         for key, table in tables.items():
             if key.startswith("port/"):
-                self._restore_port(table, known)
-        for row in tables["low watermarks"].to_pylist():
-            if row["name"] in known:
-                self.nodes[row["name"]].low_watermark = row["time"]
+                self._restore_port(table, fitting)
 
-    def _known(self, tables: Mapping[str, pa.Table], changed: Collection[str]) -> set[str]:
-        """The operators that go on."""
-        known = set()
+    def _add_operator(self, program: RuleProgram) -> None:
+        name = program.context.operator.name
+        self.nodes[name] = self._started(program)
+        for type_ in program.context.inputs:
+            if type_ in self.nodes:
+                continue
+            ports = [port for port in self._pending if port.type == type_]
+            if len(ports) != 1:
+                raise StateError(
+                    f"{name} reads {type_}, which comes in at {len(ports)} ports", remedy="Let it have one."
+                )
+            self._readers[ports[0]] = (*self._readers[ports[0]], name)
+        self._order_nodes()
+
+    def _lows(self, names: Iterable[str]) -> pa.Table:
+        times = pa.array([self.nodes[name].low_watermark for name in names], pa.int64())
+        return pa.table({"name": pa.array(list(names), pa.string()), "time": times})
+
+    def _fitting(self, tables: Mapping[str, pa.Table], changed: Collection[str]) -> set[str]:
+        """The operators that go on with their state."""
+        fitting = set()
         for name in operators_in(tables) & {*self.nodes}:
-            digests = self.nodes[name].operator.digests()
+            digests = self.nodes[name].program.digests()
             parts = {part: tables.get(f"operator/{name}/{part}") for part in digests}
             if all(parts[part] is not None and digest_of(parts[part]) == digest for part, digest in digests.items()):
-                known.add(name)
+                fitting.add(name)
             elif name not in changed:
                 raise StateError(
                     f"the snapshot's state of {name} is of another program",
                     remedy=f"Restore with changed=['{name}'] to start it afresh, or use the query of the snapshot.",
                 )
-        return known
+        return fitting
 
-    def _restore_port(self, table: pa.Table, known: set[str]) -> None:
+    def _restore_port(self, table: pa.Table, fitting: set[str]) -> None:
         """What waited goes to those it waited for, and to no operator that is new."""
         type_, *readers = json.loads(table.schema.metadata[_PORT])
         for port, inbox in self._pending.items():
-            if port.type == type_ and port.readers == tuple(readers) and known >= {*readers}:
-                inbox.restore(table, {t for name in readers for t in self._tests(name, type_)})
+            if port.type == type_ and self._readers[port] == tuple(readers) and fitting >= {*readers}:
+                inbox.put(table, {t for name in readers for t in self.nodes[name].tests(type_)})
                 return
         for name in readers:
-            if name in known:
-                inbox = Inbox()
-                inbox.restore(table, self._tests(name, type_))
-                for batch in inbox.waiting:
-                    self.nodes[name].inboxes[type_].add(batch)
-
-    def _tests(self, name: str, type_: str) -> set[Conditions]:
-        return {*self.nodes[name].operator.tests().get(type_, ())}
+            if name in fitting:
+                self.nodes[name].inboxes[type_].put(table, self.nodes[name].tests(type_))

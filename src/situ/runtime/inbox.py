@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from situ.kernel.batch import Batch, concat, one_chunk
+from situ.kernel.groups import is_among
 from situ.kernel.operator import Conditions
 from situ.lang.unparse import unparse_expression
 
@@ -50,8 +51,18 @@ class Inbox:
         known = {_spelt(conditions): pa.array(mask) for conditions, mask in joined.masks.items()}
         return pa.table(joined.columns | known | {_TIME: pa.array(joined.times)})
 
-    def restore(self, table: pa.Table, tests: Iterable[Conditions] = ()) -> None:
-        """Take over what waited. Of `tests`, those that were known need not be judged again."""
+    def take_groups(self, names: Sequence[str], keys: Sequence[pa.Array]) -> Inbox | None:
+        """Remove what waits of the groups whose keys, in columns of these names, are among `keys`; None: nothing."""
+        taken, left = Inbox(), Inbox()
+        for batch in self.waiting:
+            mine = is_among([batch.column(name) for name in names], keys)
+            taken.add(batch.take(mine))
+            left.add(batch.take(~mine))
+        self.waiting = left.waiting
+        return taken if taken.waiting else None
+
+    def put(self, table: pa.Table, tests: Iterable[Conditions] = ()) -> None:
+        """Add what waited elsewhere. Of `tests`, those that were known need not be judged again."""
         columns = {name: one_chunk(table.column(name)) for name in table.column_names}
         times = columns.pop(_TIME).to_numpy()
         known = {name: columns.pop(name) for name in table.column_names if name.startswith(_TEST)}
@@ -59,7 +70,7 @@ class Inbox:
         for conditions in tests:
             if (mask := known.get(_spelt(conditions))) is not None:
                 batch.masks[conditions] = mask.to_numpy(zero_copy_only=False)
-        self.waiting = [batch] if len(times) else []
+        self.add(batch)
 
 
 def _spelt(conditions: Conditions) -> str:

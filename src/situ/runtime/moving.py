@@ -9,34 +9,31 @@ R_i+1 starts afresh with its history from the event store. Live events wait ther
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.errors import StateError
-from situ.core.functions import Functions
 from situ.core.types import to_arrow
-from situ.graph.query import Stream
-from situ.kernel.arrays import NO_DEADLINE
-from situ.kernel.batch import Batch, concat, concat_arrays, in_total_order, one_chunk, without_duplicates
-from situ.kernel.operator import Conditions, contexts_of, no_events, tie_attributes
-from situ.kernel.snapshot import digest, digest_of, with_digest
+from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.batch import Batch, Calls, concat, concat_arrays, in_total_order, one_chunk, without_duplicates
+from situ.kernel.operator import Conditions, no_events
+from situ.kernel.snapshot import digest_of, with_digest
 from situ.lang.unparse import unparse_expression
 from situ.mobility.geometry import Shape
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
 from situ.mobility.monitor import quality_interests
-from situ.mobility.moving_query import DELIVERED, INTEREST, ORDER, MovingQuery
-from situ.mobility.pairs import PlacedEvents, Regions
-from situ.mobility.store import Asking, EventStore, evict_before, reals
-from situ.runtime.active import Active, PlacedStream, Switch, in_order_of_keys, in_spatiotemporal_order
+from situ.mobility.moving_program import MovingProgram, place_of
+from situ.mobility.moving_query import DELIVERED, INTEREST, ORDER
+from situ.mobility.pairs import Regions
+from situ.mobility.store import Asking, EventStore, StoredEvents, evict_before, reals
+from situ.runtime.active import Active, Switch, in_order_of_keys, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
 from situ.runtime.flow import Flow, Port
 from situ.runtime.inbox import Inbox
-from situ.runtime.interest_state import joined, parted
 
 #: So many pairs of an event and an interest are read at once.
 PAIRS_AT_ONCE = 2_000_000
@@ -51,19 +48,19 @@ _SO_FAR = ("passed", "next_key", "next_order")
 class MovingFlow:
     """Runs a moving subscription. Events and location updates are added; `advance` gives what is delivered then."""
 
-    query: MovingQuery
-    functions: Functions
-    provenance: bool = False
+    program: MovingProgram
     threads: int = 1
+    failed_calls: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        graph, before_us = self.query.graph, self.query.before_us
-        self.contexts = contexts_of(graph, self.functions, self.provenance)
-        self.streams = {name: stream for name, stream in self.query.streams.items() if name in before_us}
-        readers = {name: tuple(o.name for o in graph.operators if name in o.inputs) for name in self.streams}
+        self.query, self.streams = self.program.query, self.program.streams
+        readers = {
+            name: tuple(program.context.operator.name for program in self.program.readers(name))
+            for name in self.streams
+        }
         self._ports = {name: Port(name, readers[name], None) for name in self.streams}
         self.flow = self._fresh()
-        self._tests = {name: self._tests_of(name) for name in self.streams}
+        self._tests = {name: self.program.tests(name) for name in self.streams}
         self._shape = Shape.of(self.query.around, self.query.focal.degrees)
         self._events = {name: Inbox() for name in self.streams}
         self._updates = Inbox()
@@ -72,10 +69,11 @@ class MovingFlow:
         self._next_key = self._next_order = 0
         self.events_read = 0  # once for each interest that reads it
         self._passed = BEGINNING
-        self._nothing = no_events(replace(self.contexts[self.query.name], operator=self.query.delivered))
+        delivering = self.program.programs[self.query.name].context
+        self._nothing = no_events(replace(delivering, operator=self.query.delivered))
 
     def _fresh(self) -> Flow:
-        return Flow(self.contexts, list(self._ports.values()), self.threads)
+        return Flow(self.program.programs, list(self._ports.values()), self.threads, failed_calls=self.failed_calls)
 
     def _nobody(self) -> Active:
         stream, attribute = self.query.consumer
@@ -83,37 +81,6 @@ class MovingFlow:
         (type_,) = (a.type for a in self.query.streams[stream].attributes if a.name == attribute)
         consumer = pa.array([], to_arrow(type_))
         return Active(Interests(consumer, nothing, nothing, nothing, nowhere, nowhere), nothing)
-
-    # --- what is read
-
-    def columns_read(self, stream: str, judged: Collection[Conditions] = ()) -> frozenset[str]:
-        """The columns of a stream's events that are needed, if some tests have been judged already."""
-        if stream not in self.streams:
-            return frozenset()
-        columns = {*_place_of(self.streams[stream])}
-        if (unique := self.streams[stream].unique) is not None:
-            columns.add(unique)
-        for node in self.flow.nodes.values():
-            if stream in node.inboxes:
-                columns |= node.operator.columns_read(judged)[stream]
-        return frozenset(columns - {INTEREST, ORDER})
-
-    def ties(self, stream: str) -> tuple[str, ...]:
-        """The attributes that order a stream's events of equal time."""
-        return tie_attributes(self.streams[stream])
-
-    def updates_read(self) -> frozenset[str]:
-        """The columns of the stream of consumers that say who is where."""
-        return frozenset({self.query.consumer[1], *_place_of(self.query.focal)})
-
-    def tests(self, stream: str) -> tuple[Conditions, ...]:
-        """What rules ask of single events of a stream; one of them accepts every event that is needed."""
-        return self._tests[stream]
-
-    def _tests_of(self, stream: str) -> tuple[Conditions, ...]:
-        readers = [node.operator for node in self.flow.nodes.values() if stream in node.inboxes]
-        asked = dict.fromkeys(conditions for reader in readers for conditions in reader.tests()[stream])
-        return ((), *asked) if any(reader.counts_positions for reader in readers) else tuple(asked)
 
     # --- what comes
 
@@ -124,13 +91,9 @@ class MovingFlow:
 
     def add_updates(self, batch: Batch) -> None:
         """Events of the stream of consumers."""
-        batch.require(sorted(self.updates_read()))
-        self._updates.add(Batch(batch.times, {name: batch.columns[name] for name in sorted(self.updates_read())}))
-
-    @property
-    def failed_calls(self) -> Counter[str]:
-        """Calls of users' functions that failed, counted by function."""
-        return next(iter(self.contexts.values())).calls["errors"]
+        columns = sorted(self.program.updates_read())
+        batch.require(columns)
+        self._updates.add(Batch(batch.times, {name: batch.columns[name] for name in columns}))
 
     # --- a step
 
@@ -138,58 +101,52 @@ class MovingFlow:
         """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
         if passed == self._passed:
             return self._nothing
-        placed = self._read(passed)
+        self._read(passed)
         switch = self._switch(passed)
         found = []
         if len(switch.ending):
-            ending, going = parted(self.flow.snapshot(), switch.ending.keys)
+            ending = self._fresh()
+            ending.put(self.flow.take_groups([pa.array(switch.ending.keys)]))
             end = NO_DEADLINE if self.query.complete else passed
-            found.append(self._deliver(self._restored(ending), switch.ending, placed, self._passed, end))
-            self.flow = self._restored(going)
-        for some in self._pieces(switch.passing, placed):
-            found.append(self._deliver(self._fresh(), some, placed, BEGINNING, NO_DEADLINE))
-        found.append(self._deliver(self.flow, switch.going, placed, self._passed, passed))
-        for some in self._pieces(switch.begun, placed):
+            found.append(self._deliver(ending, switch.ending, self._passed, end))
+        for some in self._pieces(switch.passing):
+            found.append(self._deliver(self._fresh(), some, BEGINNING, NO_DEADLINE))
+        found.append(self._deliver(self.flow, switch.going, self._passed, passed))
+        for some in self._pieces(switch.begun):
             flow = self._fresh()
-            found.append(self._deliver(flow, some, placed, BEGINNING, passed))
+            found.append(self._deliver(flow, some, BEGINNING, passed))
             if passed != NO_DEADLINE:
-                self.flow = self._restored(joined(self.flow.snapshot(), flow.snapshot()))
+                self.flow.put(flow.snapshot())
         self._open = Active.concat(switch.going, switch.begun)
         self._passed = passed
         self._forget(passed)
         return in_spatiotemporal_order(concat(found))
 
-    def _read(self, passed: int) -> dict[str, PlacedStream]:
-        """Events that time has passed go into the store; all that it has."""
+    def _read(self, passed: int) -> None:
+        """Events that time has passed go into the store."""
         for name, inbox in self._events.items():
             if (ready := inbox.before(passed)) is not None:
                 self._keep(name, ready)
-        return {name: self._placed(name, passed) for name in self.streams}
 
     def _keep(self, name: str, batch: Batch) -> None:
         """Into the event store: events that some rule may take, in order, with what is known of them."""
-        stream, ties = self.streams[name], self.ties(name)
+        stream, ties = self.streams[name], self.program.ties(name)
         if stream.unique is not None:
             batch, _ = without_duplicates(batch, stream.unique, ties)
-        calls = next(iter(self.contexts.values())).calls
+        functions = self.program.programs[self.query.name].context.functions
+        calls = Calls(functions=functions, errors=self.failed_calls)
         masks = {conditions: batch.mask(conditions, calls) for conditions in self._tests[name]}
         if () not in masks:
             batch = batch.take(np.logical_or.reduce([mask for mask in masks.values() if mask is not None]))
         batch = batch.take(in_total_order(batch, ties))
-        wanted = sorted(self.columns_read(name, self._tests[name]))
+        wanted = sorted(self.program.columns_read(name, self._tests[name]))
         batch.require(wanted)
         columns = {column: batch.columns[column] for column in wanted}
         columns |= {_spelt(c): pa.array(batch.masks[c]) for c in self._tests[name] if c}
         columns[ORDER] = pa.array(np.arange(self._next_order, self._next_order + len(batch)))
         self._next_order += len(batch)
-        x, y = (reals(batch.columns[place]) for place in _place_of(stream))
+        x, y = (reals(batch.columns[place]) for place in place_of(stream))
         self._store.add(name, Batch(batch.times, columns), x, y)
-
-    def _placed(self, name: str, passed: int) -> PlacedStream:
-        found = self._store.located(name, BEGINNING, passed - 1)
-        masks = {c: found.batch.columns[_spelt(c)].to_numpy(False) for c in self._tests[name] if c and len(found)}
-        events = PlacedEvents.of(found.batch.times, found.x, found.y, self._shape)
-        return PlacedStream(found, masks, events)
 
     def _switch(self, passed: int) -> Switch:
         """The interests that location updates before `passed` begin, and those that they end."""
@@ -197,7 +154,7 @@ class MovingFlow:
         nobody, known = self._nobody(), self._known.interests
         if ready is None:
             return Switch(nobody, nobody, nobody, self._open)
-        x, y = (reals(ready.columns[place]) for place in _place_of(self.query.focal))
+        x, y = (reals(ready.columns[place]) for place in place_of(self.query.focal))
         consumer = ready.columns[self.query.consumer[1]].cast(known.consumer.type)
         # An open interest stands for the update that began it: what follows depends on nothing else.
         updates = Updates(
@@ -247,31 +204,41 @@ class MovingFlow:
         begin = some.start_us - self.query.lifetime_us - self.query.before_us[name]
         return Regions(np.maximum(begin, since_us), some.end_us, some.x, some.y)
 
-    def _pieces(self, active: Active, placed: Mapping[str, PlacedStream]) -> Iterator[Active]:
-        """Interests that are read together."""
+    def _pieces(self, active: Active) -> Iterator[Active]:
+        """Interests that read their history together."""
         if not len(active):
             return
         counts = np.zeros(len(active), np.int64)
-        for name, events in placed.items():
-            counts += events.index.counts(self._regions(name, active, BEGINNING))
+        for name in self.streams:
+            counts += self._store.counts(name, self._regions(name, active, BEGINNING), self._shape)
         piece = (np.cumsum(counts) - counts) // PAIRS_AT_ONCE
         for some in np.split(np.arange(len(active)), np.flatnonzero(np.diff(piece)) + 1):
             yield active.take(some)
 
-    def _run(self, flow: Flow, active: Active, placed: Mapping[str, PlacedStream], since_us: int, before: int) -> Batch:
+    def _run(self, flow: Flow, active: Active, since_us: int, before: int) -> Batch:
         """Let interests read what they have not read; what they find."""
-        if len(active):
-            for name, port in self._ports.items():
-                events, interests = placed[name].index.pairs(self._regions(name, active, since_us))
-                self.events_read += len(events)
-                flow.add(port, placed[name].batch(events, active.keys[interests]))
+        for name, port in self._ports.items():
+            for batch in self._events_of(name, active, since_us):
+                flow.add(port, batch)
         return flow.advance(before)[self.query.name].events
 
-    def _deliver(
-        self, flow: Flow, active: Active, placed: Mapping[str, PlacedStream], since_us: int, before: int
-    ) -> Batch:
+    def _events_of(self, name: str, active: Active, since_us: int) -> Iterator[Batch]:
+        """Events of a stream from `since_us` on, each for the interest that reads it."""
+        for stored, events, interests in self._store.pairs(name, self._regions(name, active, since_us), self._shape):
+            self.events_read += len(events)
+            yield self._for_readers(name, stored, events, active.keys[interests])
+
+    def _for_readers(self, name: str, stored: StoredEvents, events: I64, keys: I64) -> Batch:
+        """Stored events, each with the key of the interest that reads it, and with what tests say of it."""
+        batch = stored.batch.view(events)
+        batch.columns[INTEREST] = pa.array(keys)
+        for conditions in filter(None, self._tests[name]):
+            batch.masks[conditions] = batch.column(_spelt(conditions)).to_numpy(zero_copy_only=False)
+        return batch
+
+    def _deliver(self, flow: Flow, active: Active, since_us: int, before: int) -> Batch:
         """Of what interests find, that with a time from the start of the interest, less the lifetime, to its end."""
-        found = self._run(flow, active, placed, since_us, before)
+        found = self._run(flow, active, since_us, before)
         keys = found.columns.pop(INTEREST).to_numpy()
         rows = np.searchsorted(active.keys, keys)
         some = active.interests
@@ -294,11 +261,6 @@ class MovingFlow:
 
     # --- snapshots
 
-    def _restored(self, tables: Mapping[str, pa.Table]) -> Flow:
-        flow = self._fresh()
-        flow.restore(tables)
-        return flow
-
     def snapshot(self) -> dict[str, pa.Table]:
         """The state as tables."""
         tables = {f"flow/{name}": table for name, table in self.flow.snapshot().items()}
@@ -311,36 +273,27 @@ class MovingFlow:
         columns = {"consumer": some.consumer, "here": pa.array(np.isin(keys, self._open.keys))}
         tables["known"] = pa.table(columns | {name: pa.array(values) for name, values in numbers.items()})
         so_far = pa.table({name: [value] for name, value in zip(_SO_FAR, self._so_far(), strict=True)})
-        tables["so far"] = with_digest(so_far, self.digest)
+        tables["so far"] = with_digest(so_far, self.program.digest)
         return tables
 
     def _so_far(self) -> tuple[int, int, int]:
         return self._passed, self._next_key, self._next_order
 
-    @cached_property
-    def digest(self) -> str:
-        """A state fits the same rules, which read the same columns, around the same regions."""
-        subscription = self.query.subscription
-        operators = [node.operator.digests() for node in self.flow.nodes.values()]
-        asked = (subscription.around, subscription.lifetime_us, subscription.update, subscription.quality)
-        return digest(*asked, *operators, *(sorted(self.columns_read(name)) for name in self.streams))
-
     def restore(self, tables: Mapping[str, pa.Table], afresh: bool = False) -> None:
         """Go on from a snapshot. `afresh`: if it is of another program, begin anew instead of refusing it."""
-        digest = digest_of(tables["so far"])
-        if digest != self.digest:
+        if digest_of(tables["so far"]) != self.program.digest:
             if afresh:
                 return
             raise StateError(
                 f"the snapshot's state of {self.query.name} is of another program",
                 remedy=f"Let it start afresh: changed=['{self.query.name}']. Or use the query of the snapshot.",
             )
-        self.flow = self._restored(under("flow/", tables))
+        self.flow.restore(under("flow/", tables))
         self._store = EventStore.from_tables(under("store/", tables))
         for name, table in under("events/", tables).items():
-            self._events[name].restore(table, self._tests[name])
+            self._events[name].put(table, self._tests[name])
         if "updates" in tables:
-            self._updates.restore(tables["updates"])
+            self._updates.put(tables["updates"])
         columns = {name: one_chunk(tables["known"].column(name)) for name in tables["known"].column_names}
         key, number, start, x, y = (columns[name].to_numpy() for name in ("key", "number", "start_us", "x", "y"))
         ends = np.full(len(key), NO_DEADLINE)
@@ -348,11 +301,6 @@ class MovingFlow:
         self._open = self._known.take(columns["here"].to_numpy(zero_copy_only=False))
         so_far = (tables["so far"].column(name)[0].as_py() for name in _SO_FAR)
         self._passed, self._next_key, self._next_order = so_far
-
-
-def _place_of(stream: Stream) -> tuple[str, str]:
-    assert stream.location is not None, "resolved: every stream of a moving subscription has a location"
-    return stream.location
 
 
 def _spelt(conditions: Conditions) -> str:

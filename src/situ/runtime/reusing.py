@@ -12,22 +12,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from situ.core.functions import Functions
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import Batch, concat
 from situ.kernel.machine import jit
-from situ.mobility.geometry import Shape
 from situ.mobility.interests import Interests
-from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY, MovingQuery
+from situ.mobility.moving_program import MovingProgram
+from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY
 from situ.mobility.pairs import PlacedEvents, Regions
 from situ.reuse.deal import UNDIVIDED, Shards, deal
 from situ.reuse.regions import beginning, share
 from situ.reuse.totals import Totals
-from situ.runtime.active import Active, PlacedStream, in_spatiotemporal_order
+from situ.runtime.active import Active, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
 from situ.runtime.flow import Flow
 from situ.runtime.inbox import Inbox
-from situ.runtime.interest_state import joined, parted
 from situ.runtime.moving import MovingFlow
 
 
@@ -93,15 +91,15 @@ class ReusingFlow(MovingFlow):
         """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
         if passed == self._passed:
             return self._nothing
-        placed = self._read(passed)
+        self._read(passed)
         switch = self._switch(passed)
-        found = self._process(self.flow, self._regions_open, placed, self._passed, passed)
+        found = self._process(self.flow, self._regions_open, self._passed, passed)
         served = self._served.still(Active.concat(switch.ending, switch.going))
         delivered = [self._to(served, found)]
         new = _by_start(Active.concat(switch.passing, switch.begun))
         if len(new):
-            more, regions = self._shared(new, placed)
-            found = concat([*self._found.waiting, found, *self._begun(regions, placed, passed)])
+            more, regions = self._shared(new)
+            found = concat([*self._found.waiting, found, *self._begun(regions, passed)])
             self._found.waiting.clear()
             delivered.append(self._to(more, found))
             served = served.and_(more)
@@ -112,10 +110,10 @@ class ReusingFlow(MovingFlow):
         self._forget(passed)
         return in_spatiotemporal_order(concat(delivered))
 
-    def _shared(self, new: Active, placed: Mapping[str, PlacedStream]) -> tuple[Served, Active]:
+    def _shared(self, new: Active) -> tuple[Served, Active]:
         """By which regions new interests, which come by their start, are served; and the regions that are new."""
         some, known = new.interests, self._regions_open.interests
-        events = _all_events(list(placed.values()), self._shape)
+        events = self._all_events()
         asked = Regions(some.start_us - self._longest_us, some.end_us, some.x, some.y)
         shared = share(events, known.x, known.y, known.start_us - self._longest_us, asked, *self._least, self._going)
         own = shared.by - len(known)  # the interest whose region it is; none, if it was there before
@@ -139,23 +137,29 @@ class ReusingFlow(MovingFlow):
         )  # fmt: skip
         return Served(new, of, shared.precision, shared.recall), Active(regions, keys)
 
-    def _begun(self, regions: Active, placed: Mapping[str, PlacedStream], passed: int) -> Iterator[Batch]:
+    def _all_events(self) -> PlacedEvents:
+        """The events of all streams by time."""
+        stored = [self._store.located(name, BEGINNING, NO_DEADLINE) for name in self.streams]
+        times = np.concatenate([events.batch.times for events in stored])
+        x, y = np.concatenate([events.x for events in stored]), np.concatenate([events.y for events in stored])
+        order = np.argsort(times, kind="stable")
+        return PlacedEvents.of(times[order], x[order], y[order], self._shape)
+
+    def _begun(self, regions: Active, passed: int) -> Iterator[Batch]:
         """What new regions find. Those that go on join the others."""
         over = regions.interests.end_us != NO_DEADLINE
-        for some in self._pieces(regions.take(over), placed):
-            yield self._process(self._fresh(), some, placed, BEGINNING, NO_DEADLINE)
-        for some in self._pieces(regions.take(~over), placed):
+        for some in self._pieces(regions.take(over)):
+            yield self._process(self._fresh(), some, BEGINNING, NO_DEADLINE)
+        for some in self._pieces(regions.take(~over)):
             flow = self._fresh()
-            yield self._process(flow, some, placed, BEGINNING, passed)
+            yield self._process(flow, some, BEGINNING, passed)
             if passed != NO_DEADLINE:
-                self.flow = self._restored(joined(self.flow.snapshot(), flow.snapshot()))
+                self.flow.put(flow.snapshot())
         self._regions_open = Active.concat(self._regions_open, regions.take(~over))
 
-    def _process(
-        self, flow: Flow, regions: Active, placed: Mapping[str, PlacedStream], since_us: int, before: int
-    ) -> Batch:
+    def _process(self, flow: Flow, regions: Active, since_us: int, before: int) -> Batch:
         """What regions find, of the time in which they have all that it takes."""
-        found = self._run(flow, regions, placed, since_us, before)
+        found = self._run(flow, regions, since_us, before)
         rows = np.searchsorted(regions.keys, found.columns[INTEREST].to_numpy())
         return found.take(found.times >= regions.interests.start_us[rows] - self.query.lifetime_us)
 
@@ -184,8 +188,7 @@ class ReusingFlow(MovingFlow):
             return
         used = np.isin(self._regions_open.keys, self._served.regions)
         if not used.all():
-            _, going = parted(self.flow.snapshot(), self._regions_open.keys[~used])
-            self.flow = self._restored(going)
+            self.flow.take_groups([pa.array(self._regions_open.keys[~used])])
             self._regions_open = self._regions_open.take(used)
         self._found.before(passed - self.query.lifetime_us)
         kept = [batch.take(np.isin(batch.columns[INTEREST].to_numpy(), self._regions_open.keys))
@@ -222,22 +225,11 @@ class ReusingFlow(MovingFlow):
         self._next_region = tables["next region"].column("key")[0].as_py()
         self._going = tables["going"].column("count").to_numpy().copy()
         if "found" in tables:
-            self._found.restore(tables["found"])
+            self._found.put(tables["found"])
 
 
 def _by_start(new: Active) -> Active:
     return new.take(np.lexsort((new.keys, new.interests.start_us)))
-
-
-def _all_events(streams: list[PlacedStream], shape: Shape) -> PlacedEvents:
-    """The events of all streams by time."""
-    if len(streams) == 1:
-        return streams[0].index
-    times, x, y = (
-        np.concatenate([getattr(stream.index, name) for stream in streams]) for name in ("times_us", "x", "y")
-    )
-    order = np.argsort(times, kind="stable")
-    return PlacedEvents.of(times[order], x[order], y[order], shape)
 
 
 @jit
@@ -281,10 +273,6 @@ def _before(keys: I64, times: I64, key: int, time: int, included: bool) -> int:
     return low
 
 
-def moving_flow(
-    query: MovingQuery, functions: Functions, provenance: bool = False, threads: int = 1, shards: Shards = UNDIVIDED
-) -> MovingFlow:
+def moving_flow(program: MovingProgram, threads: int = 1, shards: Shards = UNDIVIDED) -> MovingFlow:
     """What runs a moving subscription, or some shards of one."""
-    if query.reuses:
-        return ReusingFlow(query, functions, provenance, threads, shards)
-    return MovingFlow(query, functions, provenance, threads)
+    return ReusingFlow(program, threads, shards=shards) if program.query.reuses else MovingFlow(program, threads)

@@ -25,15 +25,16 @@ from situ.io.files import open_source
 from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
-from situ.kernel.operator import Selections, contexts_of
+from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
+from situ.kernel.operator import Chosen, contexts_of
 from situ.kernel.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
+from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import moving_queries, without_moving
 from situ.reuse.totals import Totals
 from situ.runtime.clock import BEGINNING, Clock
-from situ.runtime.compile import refuse_unbounded_state
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
 from situ.runtime.flow import Flow, Port
 from situ.runtime.inbox import latest
@@ -92,7 +93,7 @@ class Engine:
     functions: Functions = default_functions
     provenance: bool = False
     show_definitions: bool = False
-    only_selections: Selections | None = None
+    only_selections: Mapping[str, Chosen] | None = None
     threads: int | None = None
     clock: Callable[[], float] = wall_clock.monotonic
     graph: OperatorGraph = field(init=False)
@@ -105,14 +106,14 @@ class Engine:
         plain = without_moving(self.graph)
         self._threads = self.threads or os.cpu_count() or 1
         self._moving = {
-            query.name: moving_flow(query, self.functions, self.provenance, self._threads)
+            query.name: moving_flow(MovingProgram.of(query, self.functions, self.provenance), self._threads)
             for query in moving_queries(self.graph, self.functions)
         }
-        contexts = contexts_of(plain, self.functions, self.provenance, self.only_selections)
-        self._failed_calls = next(iter(contexts.values())).calls["errors"] if contexts else Counter()
+        contexts = contexts_of(plain, self.functions, self.provenance)
+        programs = {name: compile_operator(context) for name, context in contexts.items()}
         readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in plain.streams}
         self._ports = {s.name: Port(s.name, readers[s.name], s) for s in plain.streams}
-        self._flow = Flow(contexts, list(self._ports.values()), self._threads)
+        self._flow = Flow(programs, list(self._ports.values()), self._threads, self.only_selections or {})
         self._readers = {stream.name: self._reader(stream) for stream in plain.streams}
         self._time = Clock.of(plain.streams)
         self._time.advance(self.clock())
@@ -120,12 +121,12 @@ class Engine:
 
     def _reader(self, stream: Stream) -> StreamReader:
         read: frozenset[str] = frozenset()
-        for node in self._flow.nodes.values():
-            read |= node.operator.columns_read().get(stream.name, frozenset())
+        for program in self._flow.programs.values():
+            read |= program.columns_read().get(stream.name, frozenset())
         for moving in self._moving.values():
-            read |= moving.columns_read(stream.name)
+            read |= moving.program.columns_read(stream.name)
             if stream.name == moving.query.focal.name:
-                read |= moving.updates_read()
+                read |= moving.program.updates_read()
         return StreamReader(stream, read, self.provenance)
 
     @property
@@ -228,15 +229,15 @@ class Engine:
         shown = {
             name: result
             for name, result in produced.items()
-            if self.show_definitions or self._flow.contexts[name].operator.subscription is not None
+            if self.show_definitions or self._flow.operator(name).subscription is not None
         }
-        complex_ = {name: _table(self._flow.contexts[name].operator, r.events) for name, r in shown.items()}
+        complex_ = {name: _table(self._flow.operator(name), r.events) for name, r in shown.items()}
         for name, moving in self._moving.items():
             complex_[name] = _table(moving.query.delivered, moving.advance(passed))
         timed_out = {
-            name: _table(self._flow.contexts[name].operator, result.timed_out)
+            name: _table(self._flow.operator(name), result.timed_out)
             for name, result in produced.items()
-            if self._flow.contexts[name].operator.rule.timed_out
+            if self._flow.operator(name).rule.timed_out
         }
         selections = {name: r.selections for name, r in produced.items() if r.selections is not None}
         low = min((result.low_watermark for result in shown.values()), default=passed)
@@ -246,7 +247,7 @@ class Engine:
 
     def _failed_calls_since(self) -> dict[str, int]:
         """The calls that failed since somebody asked."""
-        counts = [self._failed_calls, *(moving.failed_calls for moving in self._moving.values())]
+        counts = [self._flow.failed_calls, *(moving.failed_calls for moving in self._moving.values())]
         failed = sum(counts, Counter[str]())
         for count in counts:
             count.clear()
@@ -279,10 +280,10 @@ class Engine:
             if row["stream"] in self._readers:
                 self._readers[row["stream"]].rows_read = row["rows"]
 
-    def program(self, name: str) -> object:
+    def program(self, name: str) -> RuleProgram:
         """What the kernel runs for a definition or subscription; prints itself."""
-        flows = [self._flow, *(moving.flow for moving in self._moving.values())]
-        return next(flow.nodes[name].operator for flow in flows if name in flow.nodes)
+        moving = [moving.program.programs for moving in self._moving.values()]
+        return next(programs[name] for programs in [self._flow.programs, *moving] if name in programs)
 
 
 def _table(operator: Operator, batch: Batch) -> pa.Table:

@@ -6,6 +6,7 @@ processed. Both are timed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -13,11 +14,11 @@ from itertools import product
 import numpy as np
 
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.operator import Context
 from situ.quality.grid import Cells
 from situ.reuse.choose import Choice, Nearest, Trial, choose
 from situ.reuse.cover import Heuristic
-from situ.runtime.compile import compile_operator
 from situ.runtime.selections.arrived import Inputs
 from situ.runtime.selections.covering import Least, covered
 from situ.runtime.selections.deciding import Decided, decided
@@ -110,8 +111,8 @@ def _selection_s(question: Question, rows: I64) -> float:
 
     def seconds(which: np.ndarray) -> float:
         begin_s = question.clock()
-        context = replace(question.context, chosen=steps.chosen(which))
-        compile_operator(context).process(question.inputs.batches, NO_DEADLINE)
+        program = compile_operator(question.context)
+        start_operator(program, Counter(), chosen=steps.chosen(which)).process(question.inputs.batches, NO_DEADLINE)
         return question.clock() - begin_s
 
     seconds(some)  # may be compiled

@@ -15,7 +15,9 @@ from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import Batch
 from situ.mobility.geometry import EARTH_M, Shape
 from situ.mobility.interests import Interests
+from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import ORDER, MovingQuery
+from situ.mobility.pairs import PlacedEvents
 from situ.runtime.active import Active
 from situ.runtime.clock import BEGINNING
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
@@ -43,20 +45,24 @@ class _Reading(MovingFlow):
     """A moving subscription whose interests are all read at once."""
 
     def everything(self) -> Read:
-        placed = self._read(NO_DEADLINE)
+        self._read(NO_DEADLINE)
         switch = self._switch(NO_DEADLINE)
         active = Active.concat(switch.passing, switch.begun)
         some = active.interests
         assert np.array_equal(active.keys, np.arange(len(active))), "interests are numbered as they come"
         streams, x, y = dict[str, Arrived](), np.zeros(self._next_order), np.zeros(self._next_order)
-        for name, events in placed.items():
-            rows, owner = events.index.pairs(self._regions(name, active, BEGINNING))
-            if not len(events.stored):
+        for name in self.streams:
+            stored = self._store.located(name, BEGINNING, NO_DEADLINE)
+            placed = PlacedEvents.of(stored.batch.times, stored.x, stored.y, self._shape)
+            rows, owner = placed.pairs(self._regions(name, active, BEGINNING))
+            if not len(stored):
                 streams[name] = _arrived(Batch(owner, {}), rows, owner, some, self._next_order)
                 continue
-            numbers = events.stored.batch.columns[ORDER].to_numpy(zero_copy_only=False)
-            x[numbers], y[numbers] = events.stored.x, events.stored.y
-            streams[name] = _arrived(events.batch(rows, owner), numbers[rows], owner, some, self._next_order)
+            numbers = stored.batch.columns[ORDER].to_numpy(zero_copy_only=False)
+            x[numbers], y[numbers] = stored.x, stored.y
+            streams[name] = _arrived(
+                self._for_readers(name, stored, rows, owner), numbers[rows], owner, some, self._next_order
+            )
         person = pc.rank(some.consumer, tiebreaker="dense").to_numpy().astype(np.int64) - 1
         shape = self._shape
         (middle_x, middle_y), (x, y) = (_in_metres(*at, some.y, shape.degrees) for at in ((some.x, some.y), (x, y)))
@@ -65,14 +71,14 @@ class _Reading(MovingFlow):
 
 def read(query: MovingQuery, functions: Functions, tables: Mapping[str, pa.Table]) -> Read:
     """All interests, and what they read; see docs/language.md, "Moving subscriptions"."""
-    reading = _Reading(query, functions)
+    reading = _Reading(MovingProgram.of(query, functions))
     readers = {}
     for name, stream in query.streams.items():
         if name not in tables:
             needed = ", ".join(query.streams)
             raise InputError(f"no table for stream {name}", remedy=f"Tables are needed for: {needed}.")
-        updates = reading.updates_read() if name == query.focal.name else frozenset[str]()
-        readers[name] = StreamReader(stream, reading.columns_read(name) | updates, False)
+        updates = reading.program.updates_read() if name == query.focal.name else frozenset[str]()
+        readers[name] = StreamReader(stream, reading.program.columns_read(name) | updates, False)
     for piece, _ in read_in_order({name: tables[name] for name in readers}, readers):
         reading.add(piece.stream, piece.batch)
         if piece.stream == query.focal.name:

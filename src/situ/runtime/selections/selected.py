@@ -7,6 +7,7 @@ run as it is, and each of its complex events stands for a selection, that of the
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,11 @@ from situ.graph.query import Aggregation, Join
 from situ.graph.sharing import matches_depend
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch
+from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.operator import Context
 from situ.mobility.interests import Interests
 from situ.mobility.moving_query import INTEREST
 from situ.quality.atoms import AtomSets
-from situ.runtime.compile import compile_operator
 from situ.runtime.selections.arrived import Inputs
 from situ.runtime.selections.sets import take, united, with_one
 from situ.runtime.switching.buffer import origin_numbers
@@ -83,7 +84,7 @@ def selected(context: Context, inputs: Inputs, interests: Interests) -> Selected
 
 
 def _as_it_is(context: Context, inputs: Inputs) -> Selected:
-    produced = compile_operator(context).process(inputs.batches, NO_DEADLINE)
+    produced = start_operator(compile_operator(context), Counter()).process(inputs.batches, NO_DEADLINE)
     events = produced.events
     rows, offsets = origin_numbers(events.columns[ORIGINS])
     owner = events.columns[INTEREST].to_numpy(zero_copy_only=False)

@@ -7,18 +7,19 @@ instance that one selection is processed for several times gets its events once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch
+from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.operator import Context, no_events
 from situ.mobility.moving_query import INTEREST
 from situ.quality.disparity import disparity
 from situ.quality.precision_recall import Quality, quality_of_sets
-from situ.runtime.compile import compile_operator
 from situ.runtime.selections.arrived import Arrived, Dependence, Inputs
 from situ.runtime.selections.covering import Covered
 from situ.runtime.selections.deciding import Decided
@@ -49,7 +50,8 @@ def processed(context: Context, inputs: Inputs, selected: Selected, by: I64) -> 
     chosen = selected.steps.chosen(by == np.arange(len(by)))
     if not chosen:
         return no_events(context), np.zeros(0, np.int64)
-    events = compile_operator(replace(context, chosen=chosen)).process(inputs.batches, NO_DEADLINE).events
+    running = start_operator(compile_operator(context), Counter(), chosen=chosen)
+    events = running.process(inputs.batches, NO_DEADLINE).events
     if not len(events):
         return events, np.zeros(0, np.int64)
     return events, selected.steps.rows_of(whole_numbers(events, "_selection"), events.columns[ORIGINS])

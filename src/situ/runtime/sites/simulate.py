@@ -17,7 +17,7 @@ numbers of messages do not depend on that.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,12 +30,12 @@ from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import I64, NO_DEADLINE
-from situ.kernel.batch import EXTENT, Batch, as_timestamps
+from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps
+from situ.kernel.compile import RuleProgram, compile_operator, start_operator
 from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of
 from situ.placement.evaluate import latencies, sets_of_steps
 from situ.placement.plan import Placed
 from situ.placement.problem import Kind, PlacementError, PlannedOperator, Problem
-from situ.runtime.compile import compile_operator
 from situ.runtime.sites.events import Events, Occurred, latest_of_origins, numbered, observed
 from situ.runtime.sites.protocol import (
     NEVER,
@@ -208,7 +208,7 @@ class _Simulation:
             self.events[stream.name] = known
 
     def _accepted(self, event: str, filter_: Filter) -> npt.NDArray[np.bool_]:
-        batch, calls = self.events[event].batch, self.readers[0].context.calls
+        batch, calls = self.events[event].batch, Calls(functions=self.functions, errors=Counter())
         if filter_ is None:
             return np.ones(len(batch), np.bool_)
         masks = [mask for conditions in filter_ if (mask := batch.mask(conditions, calls)) is not None]
@@ -326,13 +326,14 @@ def _reader(planned: PlannedOperator, placed: Placed, context: Context) -> _Read
             f"{planned.name} cannot pull, but its plan has {len(placed.steps)} steps",
             remedy="Only a SEQ or AND of different event types can; give others one step.",
         )
-    operator = compile_operator(context)
-    return _Reader(planned, placed, context, operator, {event: _filter(operator, event) for event in planned.events})
+    program = compile_operator(context)
+    filters = {event: _filter(program, event) for event in planned.events}
+    return _Reader(planned, placed, context, start_operator(program, Counter()), filters)
 
 
-def _filter(operator: RunningOperator, event: str) -> Filter:
-    tests = operator.tests()[event]
-    return None if operator.counts_positions or not all(tests) else frozenset(tests)
+def _filter(program: RuleProgram, event: str) -> Filter:
+    tests = program.tests()[event]
+    return None if program.counts_positions or not all(tests) else frozenset(tests)
 
 
 def _pulled(reader: _Reader) -> Pulled:

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from situ.core.errors import InputError
 from situ.core.functions import Functions
 from situ.graph.operators import OperatorGraph
-from situ.runtime.compile import refuse_unbounded_state
+from situ.kernel.compile import refuse_unbounded_state
 from situ.runtime.spark.crossing import crossing_of_stream
 from situ.runtime.spark.errors import SparkError
 from situ.runtime.spark.functions import functions_used

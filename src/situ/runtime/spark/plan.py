@@ -15,11 +15,11 @@ from situ.graph.operators import OperatorGraph, Schema
 from situ.graph.query import Stream
 from situ.graph.typing import Scope
 from situ.kernel.batch import EXTENT
-from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of, tie_attributes
+from situ.kernel.compile import RuleProgram, compile_operator
+from situ.kernel.operator import Conditions, Context, contexts_of, tie_attributes
 from situ.lang.unparse import unparse_expression
+from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import MovingQuery, moving_queries, without_moving
-from situ.runtime.compile import compile_operator
-from situ.runtime.moving import MovingFlow
 from situ.runtime.spark.catalyst import is_expressible
 from situ.runtime.spark.partitioning import Anywhere, ByKey, EveryTask, Partitioning, partitioning_of
 from situ.runtime.spark.routes import Route, routes_of
@@ -209,7 +209,7 @@ def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions
     """
     plain = without_moving(graph)
     contexts = contexts_of(plain, functions, provenance=False)
-    running = {name: compile_operator(context) for name, context in contexts.items()}
+    programs = {name: compile_operator(context) for name, context in contexts.items()}
     routes = routes_of(plain)
     moving = moving_queries(graph, functions)
     numbers = sorted({route.stage for route in routes} | ({0} if moving else set()))
@@ -217,15 +217,14 @@ def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions
         Stage(number, tuple(route for route in routes if route.stage == number), () if number else moving)
         for number in numbers
     )
-    reads = (_read(stream, stages, contexts, running, functions) for stream in graph.streams)
+    reads = (_read(stream, stages, programs, functions) for stream in graph.streams)
     return SparkPlan(graph, plain, tuple(read for read in reads if read is not None), stages)
 
 
 def _read(
     stream: Stream,
     stages: tuple[Stage, ...],
-    contexts: dict[str, Context],
-    running: dict[str, RunningOperator],
+    programs: dict[str, RuleProgram],
     functions: Functions,
 ) -> Read | None:
     places = [(stage.number, n, route) for stage in stages for n, route in enumerate(stage.routes)]
@@ -239,16 +238,16 @@ def _read(
         return None
     schema = Schema(tuple((attribute.name, attribute.type) for attribute in stream.attributes))
     scope = Scope({}, functions=functions).with_this(stream.name, schema)
-    asked = dict.fromkeys(c for operator in operators for c in running[operator.name].tests()[stream.name])
+    asked = dict.fromkeys(c for operator in operators for c in programs[operator.name].tests()[stream.name])
     asked |= dict.fromkeys(c for mover in movers for c in mover.tests)
     tests = tuple(StreamTest(c, tuple(x for x in c if is_expressible(x, scope))) for c in asked)
     judged = {test.conditions for test in tests if test.complete}
     columns = {stream.unique} if stream.unique else set[str]()
     ordering: set[str] = set()
     for operator in operators:
-        columns |= running[operator.name].columns_read(judged)[stream.name]
+        columns |= programs[operator.name].columns_read(judged)[stream.name]
         if not isinstance(partitioning_of(operator), Anywhere):  # then the order of events matters
-            ordering |= {*contexts[operator.name].inputs[stream.name].tie_attributes}
+            ordering |= {*programs[operator.name].context.inputs[stream.name].tie_attributes}
     for stage, n, route in places:
         if readers[stage, n] and isinstance(route.partitioning, ByKey):
             columns |= {*route.partitioning.keys}
@@ -258,14 +257,14 @@ def _read(
     if {*EXTENT} & columns and stream.location:
         columns |= {*stream.location}
     takers = tuple(
-        Taker(stage, n, _taken([c for o in of_route for c in running[o.name].tests()[stream.name]], tests))
-        if not any(running[operator.name].counts_positions for operator in of_route)
+        Taker(stage, n, _taken([c for o in of_route for c in programs[o.name].tests()[stream.name]], tests))
+        if not any(programs[operator.name].counts_positions for operator in of_route)
         else Taker(stage, n, None)
         for (stage, n), of_route in readers.items()
         if of_route
     )
     takers += tuple(Taker(0, mover.route, _taken(mover.tests, tests)) for mover in movers)
-    counting = tuple(operator.name for operator in operators if running[operator.name].counts_positions)
+    counting = tuple(operator.name for operator in operators if programs[operator.name].counts_positions)
     if stream.unique:
         ordering |= {*tie_attributes(stream)}
     crossing = tuple(name for name in schema.names if name in columns | ordering)
@@ -278,30 +277,30 @@ class _Mover:
     """A moving subscription that reads a stream: its events, or its location updates. Without tests, all rows."""
 
     route: int
-    flow: MovingFlow
+    program: MovingProgram
     stream: str
     updates: bool
 
     @property
     def tests(self) -> tuple[Conditions, ...]:
-        return ((),) if self.updates else self.flow.tests(self.stream)
+        return ((),) if self.updates else self.program.tests(self.stream)
 
     @property
     def ordering(self) -> set[str]:
-        return set() if self.updates else {*self.flow.ties(self.stream)}
+        return set() if self.updates else {*self.program.ties(self.stream)}
 
     def columns_read(self, judged: Collection[Conditions]) -> frozenset[str]:
-        return self.flow.updates_read() if self.updates else self.flow.columns_read(self.stream, judged)
+        return self.program.updates_read() if self.updates else self.program.columns_read(self.stream, judged)
 
 
 def _movers(stream: Stream, stages: tuple[Stage, ...], functions: Functions) -> list[_Mover]:
     movers = []
     for n, query in enumerate(stages[0].moving if stages else ()):
-        flow = MovingFlow(query, functions)
+        program = MovingProgram.of(query, functions)
         if stream.name in query.before_us:
-            movers.append(_Mover(stages[0].events_of(n), flow, stream.name, False))
+            movers.append(_Mover(stages[0].events_of(n), program, stream.name, False))
         if stream.name == query.focal.name:
-            movers.append(_Mover(stages[0].updates_of(n), flow, stream.name, True))
+            movers.append(_Mover(stages[0].updates_of(n), program, stream.name, True))
     return movers
 
 

@@ -10,9 +10,9 @@ from situ.core.errors import Place, QueryError
 from situ.core.functions import Functions
 from situ.graph.operators import Operator, Schema
 from situ.graph.query import Definition, Query, Subscription
+from situ.kernel.compile import compile_operator
 from situ.kernel.operator import contexts_of
-from situ.runtime.compile import compile_operator
-from situ.runtime.moving import MovingFlow
+from situ.mobility.moving_program import MovingProgram
 from situ.runtime.spark.partitioning import Anywhere, BySlice, OneTask, Partitioning, partitioning_of
 from situ.runtime.spark.plan import SparkPlan
 from situ.runtime.spark.routes import Route
@@ -93,13 +93,13 @@ def _held(plan: SparkPlan, functions: Functions) -> dict[str, _Held]:
         own = partitioning_of(operator)
         context = replace(contexts[operator.name], slice_us=own.length_us if isinstance(own, BySlice) else None)
         inputs = tuple((name, plan.plain.schemas[name]) for name in context.inputs)
-        held[operator.name] = _Held(operator, stage, route, dict(compile_operator(context).digests()), inputs)
+        held[operator.name] = _Held(operator, stage, route, compile_operator(context).digests(), inputs)
     return held
 
 
 def _moving(plan: SparkPlan, functions: Functions) -> dict[str, str]:
     """What the state of each moving subscription must fit."""
-    return {query.name: MovingFlow(query, functions).digest for query in plan.moving}
+    return {query.name: MovingProgram.of(query, functions).digest for query in plan.moving}
 
 
 def _places(plan: SparkPlan) -> Iterator[tuple[Operator, int, Route]]:

@@ -17,9 +17,9 @@ from situ.core.errors import InputError, Place, QueryError, SituError, StateErro
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.graph.query import Definition, Query, Subscription
+from situ.kernel.compile import refuse_unbounded_state
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.compile import refuse_unbounded_state
 from situ.runtime.spark.checkpoint import write_whole
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.rule_change import Change, change_of, rules_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,26 +13,29 @@ import pyarrow.compute as pc
 
 from situ.core.functions import Function
 from situ.core.types import to_arrow
-from situ.graph.operators import Operator
 from situ.kernel.arrays import I64, NO_DEADLINE
-from situ.kernel.batch import EXTENT, Batch, one_chunk, without_duplicates
-from situ.kernel.operator import SLICE, Context, contexts_of
+from situ.kernel.batch import EXTENT, Batch, one_chunk
+from situ.kernel.operator import SLICE
+from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import MovingQuery
 from situ.reuse.deal import Shards
-from situ.runtime.compile import compile_operator
 from situ.runtime.reusing import ReusingFlow, moving_flow
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
-from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, EveryTask, OneTask, Partitioning, partitioning_of
+from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, EveryTask, OneTask, Partitioning
 from situ.runtime.spark.plan import Read, SparkPlan, Stage
-from situ.runtime.spark.routes import Route
 from situ.runtime.spark.shards import FINISHED, Address, from_packets, shard_numbers, to_packets
+from situ.runtime.spark.stage_flow import StageFlow
 
 TIME = "_time"
 #: Marks of tests come in columns of this many bits: a bigint, without its sign.
 MARKS_PER_COLUMN = 63
 #: Rows that are packed together: enough for long packets, few enough to lie in memory beside Spark.
 ROWS_PER_PIECE = 1 << 20
+
+
+#: The rows that have come for a stage, by route and event type.
+Arrived: TypeAlias = dict[tuple[int, str], list[pa.RecordBatch]]
 
 
 def mark_columns(read: Read, always: bool = False) -> list[str]:
@@ -164,7 +168,7 @@ class StageRun:
         return self.number == len(self.plan.stages) - 1
 
     def run(self, packets: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        arrived: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
+        arrived: Arrived = defaultdict(list)
         once = _OnceEach(self.plan.stages[self.number])
         for batch in packets:
             mine = pc.equal(batch.column("stage"), self.number)
@@ -173,25 +177,31 @@ class StageRun:
                 batch = batch.filter(mine)
             for number, type_, rows in from_packets(once.of(batch)):
                 arrived[number, type_] += rows
-        contexts = contexts_of(self.plan.plain, loaded(self.functions), provenance=False)
         stage = self.plan.stages[self.number]
-        for number, route in enumerate(stage.routes):
-            inputs = {
-                name: rows_to_batch(arrived.pop((number, name), []), self.plan.read(name)) for name in route.reads
-            }
-            yield from self._run_route(route, contexts, {n: b for n, b in inputs.items() if len(b)})
-        yield from self._failed(contexts)
+        yield from self._run_operators(stage, arrived)
         for number, query in enumerate(stage.moving):
             routes = stage.events_of(number), stage.updates_of(number)
             yield from self._run_moving(query, *routes, arrived, Shards(once.shards, self.moving_shards))
 
+    def _run_operators(self, stage: Stage, arrived: Arrived) -> Iterator[pa.RecordBatch]:
+        """All operators of the stage on all that has come; then the input ends."""
+        running = StageFlow.of(self.plan, stage, loaded(self.functions))
+        for (route, name), port in running.ports.items():
+            running.flow.add(port, rows_to_batch(arrived.pop((route, name), []), self.plan.read(name)))
+        for name, produced in running.flow.advance(NO_DEADLINE).items():
+            yield from to_later_stages(self.plan, self.number, name, produced.events, self.shards)
+            if name in self.output.shown and len(produced.events):
+                yield from self._result(self.output.rows(COMPLEX_EVENT, name, produced.events))
+            if len(produced.timed_out):
+                yield from self._result(self.output.rows(TIMED_OUT, name, produced.timed_out))
+        yield from self._failed(running.flow.failed_calls)
+
     def _run_moving(
-        self, query: MovingQuery, events: int, updates: int, arrived: Mapping[tuple[int, str], list[pa.RecordBatch]],
-        shards: Shards,
-    ) -> Iterator[pa.RecordBatch]:  # fmt: skip
+        self, query: MovingQuery, events: int, updates: int, arrived: Arrived, shards: Shards
+    ) -> Iterator[pa.RecordBatch]:
         if not arrived.get((updates, query.focal.name)):
             return  # nobody is here
-        moving = moving_flow(query, loaded(self.functions), shards=shards)
+        moving = moving_flow(MovingProgram.of(query, loaded(self.functions)), shards=shards)
         for name in query.before_us:
             moving.add(name, rows_to_batch(arrived.get((events, name), []), self.plan.read(name)))
         moving.add_updates(rows_to_batch(arrived[updates, query.focal.name], self.plan.read(query.focal.name)))
@@ -200,43 +210,11 @@ class StageRun:
             yield from self._result(self.output.rows(COMPLEX_EVENT, query.name, delivered))
         if isinstance(moving, ReusingFlow):
             yield from self._result(self.output.shared(query.name, moving.totals))
-        yield from self._failed(moving.contexts)
+        yield from self._failed(moving.failed_calls)
 
-    def _failed(self, contexts: Mapping[str, Context]) -> Iterator[pa.RecordBatch]:
-        for context in list(contexts.values())[:1]:  # they count together
-            for function, calls in context.calls["errors"].items():
-                yield from self._result(self.output.failed_calls(function, calls))
-
-    def _run_route(
-        self, route: Route, contexts: dict[str, Context], made: dict[str, Batch]
-    ) -> Iterator[pa.RecordBatch]:
-        for name in list(made):
-            read = self.plan.read(name)
-            if read is not None and read.stream.unique is not None:
-                reader = next(operator for operator in route.operators if name in operator.inputs)
-                ties = contexts[reader.name].inputs[name].tie_attributes
-                apart = (SLICE,) if SLICE in made[name].columns else ()  # slices have copies of their own
-                made[name], _ = without_duplicates(made[name], read.stream.unique, ties, apart)
-        for operator in route.operators:
-            inputs = {name: made[name] for name in operator.inputs if name in made}
-            if not inputs:
-                continue
-            partitioning = partitioning_of(operator)  # of what a route of slices finds, others may read every event
-            slice_us = partitioning.length_us if isinstance(partitioning, BySlice) else None
-            ordered = not isinstance(partitioning, Anywhere)
-            running = compile_operator(replace(contexts[operator.name], slice_us=slice_us, ordered=ordered))
-            produced = running.process(inputs, NO_DEADLINE)
-            if len(produced.events):
-                made[operator.name] = produced.events
-                yield from self._hand_on(operator, produced.events)
-            if len(produced.timed_out):
-                yield from self._result(self.output.rows(TIMED_OUT, operator.name, produced.timed_out))
-
-    def _hand_on(self, operator: Operator, events: Batch) -> Iterator[pa.RecordBatch]:
-        """Complex events to those who read them: later stages, and the user."""
-        yield from to_later_stages(self.plan, self.number, operator.name, events, self.shards)
-        if operator.name in self.output.shown:
-            yield from self._result(self.output.rows(COMPLEX_EVENT, operator.name, events))
+    def _failed(self, failed_calls: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        for function, calls in failed_calls.items():
+            yield from self._result(self.output.failed_calls(function, calls))
 
     def _result(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if self.is_last:

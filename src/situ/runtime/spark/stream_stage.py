@@ -10,7 +10,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,9 @@ from situ.core.errors import StateError
 from situ.core.functions import Function
 from situ.io.json_text import rows_to_json
 from situ.kernel.batch import EXTENT, Batch
-from situ.kernel.operator import SLICE, Context, Produced, contexts_of
+from situ.kernel.operator import SLICE, Produced
 from situ.kernel.snapshot import pack, unpack
+from situ.mobility.moving_program import MovingProgram
 from situ.reuse.deal import Shards
 from situ.reuse.totals import Totals
 from situ.runtime.clock import BEGINNING, Clock
@@ -29,10 +30,11 @@ from situ.runtime.moving import MovingFlow, under
 from situ.runtime.reusing import ReusingFlow, moving_flow
 from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
-from situ.runtime.spark.partitioning import Anywhere, BySlice, EveryTask, partitioning_of
+from situ.runtime.spark.partitioning import BySlice, EveryTask
 from situ.runtime.spark.plan import SparkPlan, Stage
 from situ.runtime.spark.shards import CLOCK, clock_packets, rows_of
 from situ.runtime.spark.stage import finished, rows_to_batch, to_later_stages
+from situ.runtime.spark.stage_flow import StageFlow
 from situ.runtime.spark.stream_packer import REPORTS
 
 
@@ -66,7 +68,6 @@ class _Shard:
     moving: dict[str, MovingFlow]
     ports: dict[tuple[int, str], Port]
     clock: Clock
-    contexts: Mapping[str, Context]
     lows: dict[tuple[str, int], int]
 
     def lows_by_type(self) -> dict[str, int]:
@@ -143,26 +144,16 @@ class StreamStage:
         return shard == 0 or not isinstance(self._stage.partitioning(route), EveryTask)
 
     def _restored(self, shard: int, state: bytes | None) -> _Shard:
-        contexts = contexts_of(self.plan.plain, loaded(self.functions), provenance=False)
-        routes = self._stage.routes
-        mine = {}
-        ports = {}
-        for number, route in enumerate(routes):
-            for operator in route.operators:
-                partitioning = partitioning_of(operator)
-                slice_us = partitioning.length_us if isinstance(partitioning, BySlice) else None
-                ordered = not isinstance(partitioning, Anywhere)
-                mine[operator.name] = replace(contexts[operator.name], slice_us=slice_us, ordered=ordered)
-            for type_ in route.reads:
-                readers = tuple(o.name for o in route.operators if type_ in o.inputs)
-                read = self.plan.read(type_)
-                ports[number, type_] = Port(type_, readers, read.stream if read else None)
-        handed = {port.type for port in ports.values() if port.stream is None}
+        functions = loaded(self.functions)
+        stage = StageFlow.of(self.plan, self._stage, functions)
+        handed = {port.type for port in stage.ports.values() if port.stream is None}
         lows = {(name, shard): BEGINNING for name in handed for shard in range(self.shards)}
         clock = Clock.of(self.plan.graph.streams)
         here = Shards((shard,), self.shards)
-        moving = {query.name: moving_flow(query, loaded(self.functions), shards=here) for query in self._stage.moving}
-        running = _Shard(shard, Flow(mine, list(ports.values())), moving, ports, clock, mine, lows)
+        moving = {
+            query.name: moving_flow(MovingProgram.of(query, functions), shards=here) for query in self._stage.moving
+        }
+        running = _Shard(shard, stage.flow, moving, stage.ports, clock, lows)
         if state is not None:
             self._restore(running, unpack(state))
         return running
@@ -262,19 +253,18 @@ class StreamStage:
                 yield from finished(self.output.rows(TIMED_OUT, name, result.timed_out), self.shards)
         for later, known in lows.items():
             yield clock_packets([later], self.shards, {"shard": shard, "lows": known})
-        yield from self._failed(running.contexts)
+        yield from self._failed(running.flow.failed_calls)
 
     def _deliver(self, running: _Shard, delivered: Mapping[str, Batch]) -> Iterator[pa.RecordBatch]:
         """What moving subscriptions found."""
         for name, batch in delivered.items():
             if len(batch):
                 yield from finished(self.output.rows(COMPLEX_EVENT, name, batch), self.shards)
-            yield from self._failed(running.moving[name].contexts)
+            yield from self._failed(running.moving[name].failed_calls)
 
-    def _failed(self, contexts: Mapping[str, Context]) -> Iterator[pa.RecordBatch]:
-        for context in list(contexts.values())[:1]:  # they count together
-            for function, calls in context.calls["errors"].items():
-                yield from finished(self.output.failed_calls(function, calls), self.shards)
+    def _failed(self, failed_calls: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        for function, calls in failed_calls.items():
+            yield from finished(self.output.failed_calls(function, calls), self.shards)
 
     def _latency(self, found: Mapping[str, Batch]) -> dict[str, object]:
         """From the time of complex events that users see to now."""

@@ -6,8 +6,9 @@ it is told that nothing more will come.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 import numpy as np
@@ -15,10 +16,10 @@ import pyarrow as pa
 
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, concat
+from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.groups import GroupIndex
-from situ.kernel.operator import Context, RunningOperator, no_events
+from situ.kernel.operator import Chosen, Context, RunningOperator, no_events
 from situ.runtime.clock import BEGINNING
-from situ.runtime.compile import compile_operator
 from situ.runtime.inbox import Inbox
 from situ.runtime.switching.buffer import NUMBER, as_origins, whole_numbers
 from situ.runtime.switching.messages import Counts, Kept, Link, Marker, Progress, Received, Streamed
@@ -132,8 +133,11 @@ class OperatorHost:
         self._outgoing.begin(marker)
         for input_ in self._inputs.values():
             input_.begin()
-        self._running, self._is_first_pass = compile_operator(self._context), True
+        self._running, self._is_first_pass = self._fresh(), True
         self._processed_us, self._produced, self._number = BEGINNING, [], marker.number
+
+    def _fresh(self, chosen: Chosen | None = None) -> RunningOperator:
+        return start_operator(compile_operator(self._context), Counter(), chosen=chosen)
 
     # --- correlation steps
 
@@ -160,10 +164,10 @@ class OperatorHost:
         codes = done.index.numbers(steps.contents(np.arange(len(steps))), len(steps))
         closed = (steps.closes_us < before_us) | (before_us == NO_DEADLINE)
         known = closed & (codes < len(done.rows))
-        some = compile_operator(replace(self._context, chosen=steps.chosen(~known)))
+        some = self._fresh(steps.chosen(~known))
         produced = some.process(inputs, before_us)
-        self._running = compile_operator(self._context)  # from now on, all steps are done
-        self._running.restore(some.snapshot())
+        self._running = self._fresh()  # from now on, all steps are done
+        self._running.put(some.snapshot())
         self._reused = int(np.count_nonzero(known))
         reused = _results(steps, np.flatnonzero(known), done, codes)
         events = concat([produced.events, reused])

@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import I64
-from situ.kernel.batch import Batch
+from situ.kernel.batch import Batch, Calls
 from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import Context
-from situ.kernel.windows import own_conditions
+from situ.kernel.window_program import own_conditions
 from situ.mobility.history import history_us
 from situ.runtime.switching.execution import Execution, SelectionWindow, chain_us, execution_of
 
@@ -106,7 +106,8 @@ class WindowHistory:
         if events is None:
             return relevance_us
         context = self._contexts[key[0]]
-        mask = events.mask(own_conditions(window.step), context.calls)
+        calls = Calls(functions=context.functions, errors=Counter())
+        mask = events.mask(own_conditions(window.step), calls)
         rows = np.arange(len(events)) if mask is None else np.flatnonzero(mask)
         keys = [events.column(name).take(pa.array(rows)) for name in context.group_by]
         times, group = events.times[rows], GroupIndex().numbers(keys, len(rows))

@@ -6,6 +6,7 @@ it is not done again (MCEP, section 5.2). That holds where steps do not look at 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -16,10 +17,10 @@ import pyarrow as pa
 from situ.graph.patterns import steps_of as pattern_steps_of
 from situ.graph.query import From, Skip, Within
 from situ.kernel.arrays import I64, NO_DEADLINE
-from situ.kernel.batch import ORIGINS, Batch, one_chunk
+from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
+from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import Context
-from situ.runtime.compile import compile_operator
 from situ.runtime.switching.buffer import NUMBER, as_bytes, origin_numbers, whole_numbers
 
 
@@ -95,7 +96,7 @@ def steps_of(context: Context, inputs: Mapping[str, Batch]) -> Steps:
 
 
 def _of_pattern(context: Context, inputs: Mapping[str, Batch]) -> Steps:
-    found = compile_operator(replace(context, chosen={})).process(inputs, NO_DEADLINE).selections
+    found = start_operator(compile_operator(context), Counter(), chosen={}).process(inputs, NO_DEADLINE).selections
     assert found is not None, "the kernel names selections"
     within = context.operator.rule.cases[0].within
     assert within is not None, "`with_windows` gave it one"
@@ -143,7 +144,7 @@ def _of_windows(context: Context, inputs: Mapping[str, Batch]) -> Steps:
 def _accepted(context: Context, name: str, batch: Batch) -> Batch:
     """The events that some step of a window operator accepts."""
     tests = compile_operator(context).tests()[name]
-    masks = [batch.mask(conditions, context.calls) for conditions in tests]
+    masks = [batch.mask(conditions, Calls(functions=context.functions, errors=Counter())) for conditions in tests]
     if any(mask is None for mask in masks):
         return batch
     return batch.take(np.logical_or.reduce([mask for mask in masks if mask is not None]))

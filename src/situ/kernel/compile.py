@@ -1,0 +1,65 @@
+"""Operator -> program -> operator at work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypeAlias, assert_never
+
+from situ.core.errors import QueryError
+from situ.graph.operators import OperatorGraph
+from situ.graph.query import Aggregation, Join
+from situ.kernel.aggregation_operator import AggregationOperator
+from situ.kernel.batch import Calls
+from situ.kernel.join_operator import JoinOperator
+from situ.kernel.operator import Chosen, Context, RunningOperator
+from situ.kernel.pattern_operator import PatternOperator
+from situ.kernel.pattern_program import PatternProgram
+from situ.kernel.window_program import AggregationProgram, JoinProgram
+from situ.lang.resolve import has_unbounded_state
+
+#: A rule, compiled: all that can be known of an operator before it runs. It holds no events, and prints itself.
+RuleProgram: TypeAlias = PatternProgram | AggregationProgram | JoinProgram
+
+
+def compile_operator(context: Context) -> RuleProgram:
+    """The program of an operator: what it asks of events, what it reads, what its state must fit. It has no state."""
+    match context.operator.rule.kind:
+        case None:
+            return PatternProgram.of(context)
+        case Aggregation() as kind:
+            return AggregationProgram.of(context, kind)
+        case Join() as kind:
+            return JoinProgram.of(context, kind)
+        case kind:
+            assert_never(kind)
+
+
+def start_operator(
+    program: RuleProgram, failed_calls: Counter[str], threads: int = 1, chosen: Chosen | None = None
+) -> RunningOperator:
+    """A program at work, with no state yet.
+
+    Calls of users' functions that fail are counted in `failed_calls`, by function. A grouped pattern is matched by
+    `threads` threads, a power of two. `chosen`: only these selections are processed.
+    """
+    calls = Calls(functions=program.context.functions, errors=failed_calls)
+    match program:
+        case PatternProgram():
+            return PatternOperator(program, calls, threads, chosen)
+        case AggregationProgram():
+            return AggregationOperator(program, calls, chosen)
+        case JoinProgram():
+            return JoinOperator(program, calls, chosen)
+        case _:
+            assert_never(program)
+
+
+def refuse_unbounded_state(graph: OperatorGraph) -> None:
+    """An error, if on unbounded input the state of an operator would grow for ever."""
+    for operator in graph.operators:
+        if has_unbounded_state(operator):
+            raise QueryError(
+                f"{operator.name} has no window: on an unbounded stream its state would grow for ever",
+                place=operator.rule.cases[0].place,
+                remedy="Add `within T` to its detect, or run it on files or tables, which end.",
+            )

@@ -1,0 +1,74 @@
+"""A moving subscription, compiled: what it reads of which stream, what it asks of single events, and what a state of it
+must fit. It holds no events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from situ.core.functions import Functions
+from situ.graph.query import Stream
+from situ.kernel.compile import RuleProgram, compile_operator
+from situ.kernel.operator import Conditions, contexts_of, tie_attributes
+from situ.kernel.snapshot import digest
+from situ.mobility.moving_query import INTEREST, ORDER, MovingQuery
+
+
+@dataclass(frozen=True)
+class MovingProgram:
+    """`programs` are those of its operators, in which an interest is a group key; `streams` those whose events it
+    reads."""
+
+    query: MovingQuery
+    programs: Mapping[str, RuleProgram]
+    streams: Mapping[str, Stream]
+
+    @classmethod
+    def of(cls, query: MovingQuery, functions: Functions, provenance: bool = False) -> MovingProgram:
+        contexts = contexts_of(query.graph, functions, provenance)
+        streams = {name: stream for name, stream in query.streams.items() if name in query.before_us}
+        return cls(query, {name: compile_operator(context) for name, context in contexts.items()}, streams)
+
+    def readers(self, stream: str) -> list[RuleProgram]:
+        """The programs of the operators that read a stream."""
+        return [program for program in self.programs.values() if stream in program.context.inputs]
+
+    def columns_read(self, stream: str, judged: Collection[Conditions] = ()) -> frozenset[str]:
+        """The columns of a stream's events that are needed, if some tests have been judged already."""
+        if stream not in self.streams:
+            return frozenset()
+        columns = {*place_of(self.streams[stream])}
+        if (unique := self.streams[stream].unique) is not None:
+            columns.add(unique)
+        for reader in self.readers(stream):
+            columns |= reader.columns_read(judged)[stream]
+        return frozenset(columns - {INTEREST, ORDER})
+
+    def ties(self, stream: str) -> tuple[str, ...]:
+        """The attributes that order a stream's events of equal time."""
+        return tie_attributes(self.streams[stream])
+
+    def updates_read(self) -> frozenset[str]:
+        """The columns of the stream of consumers that say who is where."""
+        return frozenset({self.query.consumer[1], *place_of(self.query.focal)})
+
+    def tests(self, stream: str) -> tuple[Conditions, ...]:
+        """What rules ask of single events of a stream; one of them accepts every event that is needed."""
+        readers = self.readers(stream)
+        asked = dict.fromkeys(conditions for reader in readers for conditions in reader.tests()[stream])
+        return ((), *asked) if any(reader.counts_positions for reader in readers) else tuple(asked)
+
+    @cached_property
+    def digest(self) -> str:
+        """A state fits the same rules, which read the same columns, around the same regions."""
+        subscription = self.query.subscription
+        operators = [program.digests() for program in self.programs.values()]
+        asked = (subscription.around, subscription.lifetime_us, subscription.update, subscription.quality)
+        return digest(*asked, *operators, *(sorted(self.columns_read(name)) for name in self.streams))
+
+
+def place_of(stream: Stream) -> tuple[str, str]:
+    """The attributes that say where an event of the stream lies."""
+    assert stream.location is not None, "resolved: every stream of a moving subscription has a location"
+    return stream.location
