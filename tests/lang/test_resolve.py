@@ -23,8 +23,9 @@ from situ.graph.query import (
     Subscription,
     Window,
 )
+from situ.graph.rule_properties import has_unbounded_state
 from situ.lang.parse import parse
-from situ.lang.resolve import has_unbounded_state, resolve, unsupported_clauses, warnings
+from situ.lang.resolve import resolve, unsupported_clauses, warnings
 from strategies import Scenario, scenarios
 
 STREAMS = """\

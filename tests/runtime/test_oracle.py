@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.comparison import expected, feed, run
-from situ.lang.resolve import has_unbounded_state
+from situ.graph.rule_properties import has_unbounded_state
 from situ.lang.unparse import unparse
 from situ.runtime.embedded import Engine
 from strategies import Rows, Scenario, answered, arrivals, pieces, random_scenario, scenarios

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from situ.graph.operators import OperatorGraph
-from situ.graph.patterns import steps_of
-from situ.graph.query import Rule, Skip, Subscription
+from situ.graph.query import Subscription
+from situ.graph.rule_properties import compares_matches
 
 
 def asks_for_quality(subscription: Subscription) -> bool:
@@ -13,13 +13,6 @@ def asks_for_quality(subscription: Subscription) -> bool:
     if subscription.around is None or quality is None or (quality.precision is None and quality.recall is None):
         return False
     return update is None or update.when != "quality"
-
-
-def matches_depend(rule: Rule) -> bool:
-    """Whether a match may be there or not because of another one. What is found then depends on where it began to be
-    looked for."""
-    compared = any(step.selector is not None for case in rule.cases for step in steps_of(case.detect))
-    return compared or rule.after_match.skip is not Skip.NONE or any(case.consuming for case in rule.cases)
 
 
 def dependent(graph: OperatorGraph, subscription: Subscription) -> str | None:
@@ -36,4 +29,4 @@ def dependent(graph: OperatorGraph, subscription: Subscription) -> str | None:
     'Pair'
     """
     needed = graph.needed(subscription.name)
-    return next((o.name for o in graph.operators if o.name in needed and matches_depend(o.rule)), None)
+    return next((o.name for o in graph.operators if o.name in needed and compares_matches(o.rule) is not None), None)

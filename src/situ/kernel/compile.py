@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 from situ.core.errors import QueryError
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Aggregation, Join
+from situ.graph.rule_properties import has_unbounded_state
 from situ.kernel.aggregation_operator import AggregationOperator
 from situ.kernel.batch import Calls
 from situ.kernel.join_operator import JoinOperator
@@ -15,7 +16,6 @@ from situ.kernel.operator import Chosen, Context, RunningOperator
 from situ.kernel.pattern_operator import PatternOperator
 from situ.kernel.pattern_program import PatternProgram
 from situ.kernel.window_program import AggregationProgram, JoinProgram
-from situ.lang.resolve import has_unbounded_state
 
 #: A rule, compiled: all that can be known of an operator before it runs. It holds no events, and prints itself.
 RuleProgram: TypeAlias = PatternProgram | AggregationProgram | JoinProgram

@@ -16,9 +16,9 @@ from situ.graph.query import Definition, Query, Stream, Subscription
 from situ.graph.typing import inputs_of
 from situ.lang.resolve_expressions import check_decimal
 from situ.lang.resolve_rules import check_own_name, resolve_rule
-from situ.lang.resolve_warnings import has_unbounded_state, unsupported_clauses, warnings
+from situ.lang.resolve_warnings import unsupported_clauses, warnings
 
-__all__ = ["has_unbounded_state", "resolve", "unsupported_clauses", "warnings"]
+__all__ = ["resolve", "unsupported_clauses", "warnings"]
 
 
 def resolve(query: Query, functions: Functions = default_functions) -> OperatorGraph:

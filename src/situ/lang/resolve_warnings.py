@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import assert_never
 
-from situ.graph.operators import Operator, OperatorGraph
-from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Seq, Step
+from situ.graph.operators import OperatorGraph
 from situ.graph.query import Subscription
+from situ.graph.rule_properties import has_unbounded_state
 from situ.graph.sharing import asks_for_quality, dependent
 
 
 def warnings(graph: OperatorGraph) -> tuple[str, ...]:
     """One sentence for each thing that is allowed and probably not meant."""
     return (*_unbounded(graph), *_unused(graph), *unsupported_clauses(graph))
-
-
-def has_unbounded_state(operator: Operator) -> bool:
-    """Whether a pattern of several slots has no `within`: on unbounded input its state would grow for ever."""
-    return operator.rule.kind is None and any(
-        case.within is None and _has_several_slots(case.detect) for case in operator.rule.cases
-    )
 
 
 def unsupported_clauses(graph: OperatorGraph) -> tuple[str, ...]:
@@ -74,22 +66,3 @@ def _unused(graph: OperatorGraph) -> Iterator[str]:
     for operator in graph.operators:
         if operator.subscription is None and operator.name not in used:
             yield f"definition {operator.name} feeds no subscription."
-
-
-def _has_several_slots(pattern: Pattern) -> bool:
-    match pattern:
-        case Step():
-            return False
-        case Loop(body, high=high):
-            return high != 1 or _has_several_slots(body)
-        case Seq(parts):
-            # A sequence of one positive part and an absence at the end has `within`, or is refused.
-            return sum(isinstance(part, Follow) for part in parts) > 1 or any(
-                _has_several_slots(part.pattern) for part in parts if isinstance(part, Follow)
-            )
-        case And(steps):
-            return len(steps) > 1
-        case Or(alternatives):
-            return any(map(_has_several_slots, alternatives))
-        case _:
-            assert_never(pattern)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from situ.core.errors import QueryError
 from situ.graph.operators import Operator, OperatorGraph
-from situ.graph.patterns import Or, Pattern, Step, is_plain, steps_of
-from situ.graph.query import Aggregation, Case, From, Join
+from situ.graph.query import Aggregation, Case, Join
+from situ.graph.rule_properties import longest_us
 
 
 def history_us(graph: OperatorGraph, output: str) -> dict[str, int]:
@@ -50,17 +50,11 @@ def span_us(operator: Operator) -> int:
 
 
 def _case_us(operator: Operator, case: Case) -> int:
-    if case.within is None and _is_one_event(case.detect):
-        return 0
-    steps = len(list(steps_of(case.detect)))
-    if case.within is None or (case.within.anchor is From.PREVIOUS and not is_plain(case.detect)):
+    longest = longest_us(case)
+    if longest is None:
         raise QueryError(
-            f"{operator.name} has no window, so nothing says how far back its events lie",
+            f"nothing says how long a match of {operator.name} lasts, and so how far back its events lie",
             place=case.place,
-            remedy="Write `within T`.",
+            remedy="Write `within T`; where it is `from previous`, let loops have an upper bound.",
         )
-    return case.within.micros * (steps if case.within.anchor is From.PREVIOUS else 1)
-
-
-def _is_one_event(pattern: Pattern) -> bool:
-    return isinstance(pattern, Step) or (isinstance(pattern, Or) and all(map(_is_one_event, pattern.parts)))
+    return longest

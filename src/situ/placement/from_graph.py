@@ -11,7 +11,8 @@ from situ.core.errors import did_you_mean
 from situ.graph.expressions import aliases_of, conjuncts, rename_alias
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of, tests_of
-from situ.graph.query import Aggregation, Case, From, Join, Rule, Skip
+from situ.graph.query import Aggregation, Case, From, Join, Rule
+from situ.graph.rule_properties import compares_matches, longest_us
 from situ.graph.typing import THIS
 from situ.lang.unparse_expression import unparse_expression
 from situ.network.network import Network
@@ -77,15 +78,13 @@ def planned(operator: Operator, selectivity: Mapping[str, float]) -> PlannedOper
         return PlannedOperator(name, Kind.OTHER, inputs, selectivity=passes, every_s=window.every / 1e6)
     kind, steps, each = shape
     inputs = tuple(_input(name, step.test.event_type, step, operator, selectivity) for step in steps)
-    window_s = _window_s(operator, only, len(steps)) if kind in (Kind.SEQ, Kind.AND) else 0.0
+    window_s = _window_s(operator, only) if kind in (Kind.SEQ, Kind.AND) else 0.0
     plain = (
         kind in (Kind.SEQ, Kind.AND)
         and len({step.test.event_type for step in steps}) == len(steps) <= MOST_PULLED
-        and not any(step.selector for step in steps)
         and only.within is not None
         and only.within.anchor is From.FIRST
-        and not only.consuming
-        and rule.after_match.skip is Skip.NONE
+        and compares_matches(rule) is None
         and not rule.timed_out
     )
     return PlannedOperator(name, kind, inputs, window_s, passes, each, can_pull=plain)
@@ -113,13 +112,14 @@ def _follows_plainly(part: object) -> bool:
     return isinstance(part, Follow) and isinstance(part.pattern, Step) and part.contiguity is not Contiguity.IMMEDIATELY
 
 
-def _window_s(operator: Operator, case: Case, steps: int) -> float:
+def _window_s(operator: Operator, case: Case) -> float:
     """From the first event to the last; between neighbours, it may be as long for each."""
-    if case.within is None:
+    longest = longest_us(case)
+    if longest is None:
         raise PlacementError(
             f"{operator.name} has no window, so its rate is unknown", place=case.place, remedy="Write `within T`."
         )
-    return case.within.micros / 1e6 * (steps - 1 if case.within.anchor is From.PREVIOUS else 1)
+    return longest / 1e6
 
 
 def _input(name: str, event: str, step: Step | None, operator: Operator, selectivity: Mapping[str, float]) -> Input:

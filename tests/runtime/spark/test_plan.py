@@ -37,7 +37,7 @@ def partitioning(rule: str) -> Partitioning:
         ("detect A as a and B as b within 2 min", BySlice(8 * MINUTE, 2 * MINUTE)),
         ("detect A as a then last B as b within 2 min", BySlice(8 * MINUTE, 2 * MINUTE)),
         ("detect A as a then B as b then not A within 2 min", BySlice(8 * MINUTE, 2 * MINUTE)),
-        ("detect A as a then B{1,3} as b within 1 min from previous", BySlice(16 * MINUTE, 4 * MINUTE)),
+        ("detect A as a then B{1,3} as b within 1 min from previous", BySlice(12 * MINUTE, 3 * MINUTE)),
         ("aggr every 1 min over 5 min detect A as a assign n = count(a)", BySlice(20 * MINUTE, 5 * MINUTE)),
         ("aggr every 1 min detect A as a assign n = count(a) group by k", ByKey(("k",))),
     ],

@@ -27,9 +27,10 @@ from runtime.spark.streaming_without_spark import (
 )
 from situ.core.errors import StateError
 from situ.graph.operators import OperatorGraph
+from situ.graph.rule_properties import has_unbounded_state
 from situ.kernel import snapshot
 from situ.lang.parse import parse
-from situ.lang.resolve import has_unbounded_state, resolve
+from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
 from situ.runtime.spark import partitioning
 from situ.runtime.spark.plan import plan_on_spark

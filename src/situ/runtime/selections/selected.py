@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.graph.query import Aggregation, Join
-from situ.graph.sharing import matches_depend
+from situ.graph.rule_properties import compares_matches
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch
 from situ.kernel.compile import compile_operator, start_operator
@@ -65,7 +65,7 @@ class Selected:
 
 def may_share(context: Context) -> bool:
     """Whether selections of an operator may be processed one without the other."""
-    return not matches_depend(context.operator.rule) and are_independent(context)
+    return compares_matches(context.operator.rule) is None and are_independent(context)
 
 
 def selected(context: Context, inputs: Inputs, interests: Interests) -> Selected:

@@ -7,8 +7,9 @@ from typing import TypeAlias, assert_never
 
 from situ.core.time import UNITS, format_duration
 from situ.graph.operators import Operator
-from situ.graph.patterns import Absence, And, Follow, Loop, Or, Pattern, Seq, Step, steps_of
-from situ.graph.query import Case, From, Rule, Skip
+from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Seq, Step, steps_of
+from situ.graph.query import Case, Rule, Skip
+from situ.graph.rule_properties import compares_matches, is_one_event, longest_us
 
 #: A slice of time is this many times as long as what it has to read of the next one: a quarter is read twice.
 SLICE_PER_WINDOW = 4
@@ -102,22 +103,10 @@ def _slices(overlap_us: int) -> BySlice:
 def _judges_single_events(rule: Rule) -> bool:
     return (
         rule.kind is None
-        and rule.after_match.skip is Skip.NONE
         and not rule.timed_out
-        and all(not case.consuming and _is_one_event(case.detect) for case in rule.cases)
+        and compares_matches(rule) is None
+        and all(is_one_event(case.detect) for case in rule.cases)
     )
-
-
-def _is_one_event(pattern: Pattern) -> bool:
-    match pattern:
-        case Step(selector=selector):
-            return selector is None
-        case Or(parts):
-            return all(map(_is_one_event, parts))
-        case Loop() | Seq() | And():
-            return False
-        case _:
-            assert_never(pattern)
 
 
 def _span(case: Case) -> int | str:
@@ -126,12 +115,10 @@ def _span(case: Case) -> int | str:
         return "consumption reaches across slices of time"
     if any(step.selector is not None for step in _steps_that_may_begin(case.detect)):
         return "a selector of a first step compares matches across slices of time"
-    if case.within is None:
-        return "it has no window"
-    if case.within.anchor is From.PREVIOUS:
-        events = _most_events(case.detect)
-        return "its loop has no longest duration" if events is None else events * case.within.micros
-    return case.within.micros
+    longest = longest_us(case)
+    if longest is None:
+        return "it has no window" if case.within is None else "its loop has no longest duration"
+    return longest
 
 
 def _steps_that_may_begin(pattern: Pattern) -> list[Step]:
@@ -155,25 +142,5 @@ def _has_and(pattern: Pattern) -> bool:
             return any(isinstance(part, Follow) and _has_and(part.pattern) for part in parts)
         case Or(parts):
             return any(map(_has_and, parts))
-        case _:
-            assert_never(pattern)
-
-
-def _most_events(pattern: Pattern) -> int | None:
-    """How many events a match has at the most; None: any number."""
-    match pattern:
-        case Step():
-            return 1
-        case Loop(body, high=high):
-            of_body = _most_events(body)
-            return None if high is None or of_body is None else high * of_body
-        case Seq(parts):
-            counts = [1 if isinstance(part, Absence) else _most_events(part.pattern) for part in parts]
-            return None if None in counts else sum(count for count in counts if count is not None)
-        case And(steps):
-            return len(steps)
-        case Or(parts):
-            counts = [_most_events(part) for part in parts]
-            return None if None in counts else max(count for count in counts if count is not None)
         case _:
             assert_never(pattern)

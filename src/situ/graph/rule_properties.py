@@ -1,0 +1,89 @@
+"""What follows from a rule alone: how many events a match has, how long it can last, whether matches depend on each
+other."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from situ.graph.operators import Operator
+from situ.graph.patterns import Absence, And, Follow, Loop, Or, Pattern, Seq, Step, steps_of
+from situ.graph.query import Case, From, Rule, Skip
+
+
+def is_one_event(pattern: Pattern) -> bool:
+    """Whether every match is one event, which is judged by itself."""
+    match pattern:
+        case Step(selector=selector):
+            return selector is None
+        case Or(alternatives):
+            return all(map(is_one_event, alternatives))
+        case Loop() | Seq() | And():
+            return False
+        case _:
+            assert_never(pattern)
+
+
+def most_events(pattern: Pattern) -> int | None:
+    """How many events a match has at the most; None: any number."""
+    match pattern:
+        case Step():
+            return 1
+        case Loop(body, high=high):
+            of_body = most_events(body)
+            return None if high is None or of_body is None else high * of_body
+        case Seq(parts):
+            counts = [most_events(part.pattern) for part in parts if isinstance(part, Follow)]
+            return None if None in counts else sum(count for count in counts if count is not None)
+        case And(steps):
+            return len(steps)
+        case Or(alternatives):
+            counts = [most_events(alternative) for alternative in alternatives]
+            return None if None in counts else max(count for count in counts if count is not None)
+        case _:
+            assert_never(pattern)
+
+
+def longest_us(case: Case) -> int | None:
+    """The longest time from the first event of a match to its last one, or to the deadline that decides it.
+
+    None: nothing says how long it is, because there is no window, or one between neighbours of any number.
+
+    >>> from situ.lang.parse import parse
+    >>> def longest(detect):
+    ...     return longest_us(parse(f"subscribe S detect {detect}").subscriptions[0].rule.cases[0])
+    >>> longest("A as a"), longest("A as a then B as b within 5 s"), longest("A as a then B as b")
+    (0, 5000000, None)
+    >>> longest("A{2,4} as a then B as b within 5 s from previous"), longest("A+ as a within 5 s from previous")
+    (20000000, None)
+    """
+    events = most_events(case.detect)
+    if case.within is None:
+        return 0 if events == 1 else None
+    if case.within.anchor is not From.PREVIOUS:
+        return case.within.micros
+    return None if events is None else case.within.micros * (events - 1 + ends_in_absence(case.detect))
+
+
+def ends_in_absence(pattern: Pattern) -> bool:
+    """Whether a match waits at its end for what may not come."""
+    return isinstance(pattern, Seq) and isinstance(pattern.parts[-1], Absence)
+
+
+def has_unbounded_state(operator: Operator) -> bool:
+    """Whether a pattern of several events has no `within`: on unbounded input its state would grow for ever."""
+    rule = operator.rule
+    return rule.kind is None and any(case.within is None and most_events(case.detect) != 1 for case in rule.cases)
+
+
+def compares_matches(rule: Rule) -> str | None:
+    """What makes a match be there or not because of another one; None: every match stands by itself.
+
+    What is found then depends on where it began to be looked for.
+    """
+    if rule.after_match.skip is not Skip.NONE:
+        return "skipping after a match"
+    if any(case.consuming for case in rule.cases):
+        return "consumption"
+    if any(step.selector is not None for case in rule.cases for step in steps_of(case.detect)):
+        return "a selector"
+    return None
