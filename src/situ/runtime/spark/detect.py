@@ -45,6 +45,7 @@ from situ.runtime.spark.output import (
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.shards import PACKETS
 from situ.runtime.spark.stage import Packer, StageRun
+from situ.runtime.spark.workers import require_situ_on_workers
 
 #: Taken to run side by side where Spark does not say how many tasks do.
 TASKS_AT_ONCE = 8
@@ -121,10 +122,11 @@ def detect_inputs(
     show_definitions: bool = False,
 ) -> Detection:
     """The same for rows that have been checked against the declarations of their streams."""
+    some = next(iter(inputs.values())).events
+    require_situ_on_workers(some.sparkSession)
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
     output = Output.of(plan.contexts(functions), show_definitions, used, reuses=plan.reuses)
-    some = next(iter(inputs.values())).events
     shards = int(some.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     moving_shards = min(shards, _tasks_at_once(some.sparkSession))
     packed = [

@@ -26,6 +26,8 @@ from situ.runtime.spark.shard_processor import ShardProcessor
 from situ.runtime.spark.shards import PACKETS, even_keys, from_packets
 from situ.runtime.spark.stream_packer import StreamPacker
 from situ.runtime.spark.stream_stage import StreamStage
+from situ.runtime.spark.versions import require_streams
+from situ.runtime.spark.workers import require_situ_on_workers
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ def detect_stream(
     nothing to do yet."""
     refuse_unbounded_state(graph)
     session = next(iter(inputs.values())).rows.sparkSession
+    require_streams(session.version)
+    require_situ_on_workers(session)
     _require_rocksdb(session)
     shards = shards or int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     used = functions_used(graph, functions)

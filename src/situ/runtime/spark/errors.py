@@ -18,14 +18,22 @@ class SparkError(SituError):
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
     """An error of Spark's as one with a cause and a remedy, not a stack trace of Java's."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    try:
+        yield
+    except spark_exceptions() as error:
+        cause, remedy = cause_and_remedy(str(error))
+        raise SparkError(f"{what}: {cause}", remedy=remedy) from error
+
+
+def spark_exceptions() -> tuple[type[Exception], ...]:
+    """What Spark raises: PySpark's own errors, and those of its bridge to Java, which the thin client does not have."""
     from pyspark.errors import PySparkException
 
     try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        cause, remedy = cause_and_remedy(str(error))
-        raise SparkError(f"{what}: {cause}", remedy=remedy) from error
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    except ImportError:
+        return (PySparkException,)
+    return PySparkException, Py4JError
 
 
 def cause_and_remedy(text: str) -> tuple[str, str]:
@@ -37,6 +45,16 @@ def cause_and_remedy(text: str) -> tuple[str, str]:
     text = re.sub(r"\s*SQLSTATE: \w{5}", "", text).strip()
     if "[JAVA_GATEWAY_EXITED]" in text:
         return "its Java process ended at once", "What Java printed above says more."
+    if re.search(r"No module named 'situ\b", text):
+        return "there is no situ in the Python that Spark's workers run", (
+            "Install it there, in the version that is here, or ship it with the job. Which Python they run is said by "
+            "spark.pyspark.python, or PYSPARK_PYTHON, before Spark starts."
+        )
+    if absent := re.search(r'Cannot run program "([^"]*python[^"]*)"', text):
+        return f"there is no Python at {absent[1]}", (
+            "Workers run the Python of spark.pyspark.python, or PYSPARK_PYTHON. For a stream, Spark starts one beside "
+            "the driver, too: a relative path must lead to it from the directory in which the driver was started."
+        )
     if _TRACEBACK in text:
         return _from_python(text.partition(_TRACEBACK)[2].partition("\n\nJVM stacktrace:")[0].strip())
     thrown = re.search(r"^: [\w.$]+: (.*)$", text, re.MULTILINE)  # after a line that names a call by a number

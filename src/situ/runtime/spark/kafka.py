@@ -15,23 +15,25 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
 
+import pyspark
 from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 
 from situ.core.errors import InputError, did_you_mean
-from situ.runtime.spark.errors import SparkError, cause_and_remedy
+from situ.runtime.spark.errors import SparkError, cause_and_remedy, spark_exceptions
 from situ.runtime.spark.jars import fetched
+from situ.runtime.spark.versions import release
 
 SCHEME = "kafka://"
 FORM = "An address is kafka://HOST:PORT/TOPIC; further brokers follow after commas, options after '?'."
 
 #: Spark's connector for Kafka.
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-#: Maven Central has no connector 4.3.0, which Spark 4.3.0 should have, and of the token provider that a connector
-#: needs nothing after 4.0.0. Of what there is, this set reads and writes on Spark 4.3.0; the connector 4.0.0 fails
-#: there with a NoSuchMethodError. As soon as 4.3.0 is there, it belongs here. What else they need, Spark brings along.
-JARS = (
-    f"{CONNECTOR}:4.2.0",
+#: Its version for each release of Spark. A connector of another release fails with a NoSuchMethodError, but Maven
+#: Central has none for 4.3.0; there, that of 4.2 reads and writes. As soon as 4.3.0 is there, it belongs here.
+CONNECTOR_VERSIONS = {(4, 0): "4.0.4", (4, 1): "4.1.3", (4, 2): "4.2.0", (4, 3): "4.2.0"}
+#: What else it needs and Spark does not bring along. Of the token provider, Maven Central has nothing after 4.0.0.
+BESIDE_CONNECTOR = (
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
     "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.13.1",
@@ -155,8 +157,18 @@ def kafka_conf(conf: Mapping[str, str] | None = None, fetch: Callable[..., Seque
     artefact = CONNECTOR.partition(":")[2]
     if any(artefact in settings.get(key, "") for key in ("spark.jars", "spark.jars.packages")):
         return settings
-    jars = [settings.get("spark.jars", ""), *map(str, fetch("spark-kafka", JARS, transitive=False))]
-    return settings | {"spark.jars": ",".join(filter(None, jars))}
+    jars = fetch("spark-kafka", connector_jars(pyspark.__version__), transitive=False)
+    return settings | {"spark.jars": ",".join(filter(None, [settings.get("spark.jars", ""), *map(str, jars)]))}
+
+
+def connector_jars(version: str) -> tuple[str, ...]:
+    """What a session of this version of Spark needs to read and write Kafka.
+
+    >>> connector_jars("4.1.4")[0]
+    'org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3'
+    """
+    newest = max(CONNECTOR_VERSIONS)
+    return (f"{CONNECTOR}:{CONNECTOR_VERSIONS[min(release(version), newest)]}", *BESIDE_CONNECTOR)
 
 
 # ---- reading
@@ -265,12 +277,9 @@ def write_batch(messages: DataFrame, address: KafkaAddress) -> None:
 @contextmanager
 def kafka_errors(*addresses: KafkaAddress) -> Iterator[None]:
     """What Spark and Kafka raise, as a SparkError with cause and remedy. Also for a query that was started before."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except spark_exceptions() as error:
         # The error of Spark's is not kept as the cause: its text may hold a password, and it would be printed.
         raise kafka_error(str(error), *addresses) from None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -24,7 +25,6 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from situ.core.errors import InputError, StateError
@@ -33,6 +33,9 @@ from situ.runtime.spark.mqtt_client import require_paho
 from situ.runtime.spark.mqtt_publisher import Publisher
 from situ.runtime.spark.mqtt_receiver import Receiver
 from situ.runtime.spark.mqtt_spool import SEGMENT_BYTES, Block, Spool
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 __all__ = ["MqttAddress", "MqttDataSource", "read_stream", "write_batch"]
 
@@ -123,32 +126,39 @@ class MqttStreamReader(DataSourceStreamReader):
 
     Spark makes one in the driver, which receives, and another one to send to executors, which only turns lines into
     rows. So the connection is opened when the driver first asks for something, not before.
+
+    Spark 4.1 knows no limits. There the reader keeps to `max_messages` by itself, counted from what it was last asked
+    for; the first micro-batch after a start is not limited.
     """
 
     def __init__(self, address: MqttAddress, spool: Path, max_messages: int, segment_bytes: int) -> None:
         self._address, self._directory = address, spool
         self._max_messages, self._segment_bytes = max_messages, segment_bytes
         self._opened: tuple[Spool, Receiver] | None = None
+        self._asked_to: int | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        from pyspark.sql.streaming.datasource import ReadMaxRows
+
         return ReadMaxRows(self._max_messages)
 
     def initialOffset(self) -> dict[str, int]:
         return {"next": self._spool().first}
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, int] | None = None, limit: ReadLimit | None = None) -> dict[str, int]:
         there = self._spool().next
-        if there < start["next"]:
-            raise StateError(
-                f"the checkpoint has read {start['next']} messages, the spool {self._directory} has had {there}",
-                remedy="Spool and checkpoint belong together: bring back the spool, or start anew with neither.",
-            )
-        return {"next": min(there, start["next"] + limit.max_rows) if isinstance(limit, ReadMaxRows) else there}
+        if start is None:
+            return {"next": there if self._asked_to is None else min(there, self._asked_to + self._max_messages)}
+        self._require_messages_before(start["next"])
+        most = getattr(limit, "max_rows", None)  # other limits than a number of rows are not known here
+        return {"next": there if most is None else min(there, start["next"] + most)}
 
     def reportLatestOffset(self) -> dict[str, int]:
         return {"next": self._spool().next}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        self._require_messages_before(start["next"])
+        self._asked_to = end["next"]
         return [MqttPartition(b) for b in self._spool().blocks(start["next"], end["next"], _PARTITION_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -164,6 +174,14 @@ class MqttStreamReader(DataSourceStreamReader):
             receiver.close()
             spool.close()
             self._opened = None
+
+    def _require_messages_before(self, start: int) -> None:
+        there = self._spool().next
+        if there < start:
+            raise StateError(
+                f"the checkpoint has read {start} messages, the spool {self._directory} has had {there}",
+                remedy="Spool and checkpoint belong together: bring back the spool, or start anew with neither.",
+            )
 
     def _spool(self) -> Spool:
         """The spool, which a receiver fills from now on."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from situ.core import errors as situ_errors
 from situ.core.errors import SituError
-from situ.runtime.spark.errors import SparkError, cause_and_remedy
+from situ.runtime.spark.errors import SparkError, cause_and_remedy, spark_exceptions
 from situ.runtime.spark.kafka import KafkaAddress, kafka_error
 from situ.runtime.spark.stream_addresses import scheme_of
 
@@ -16,12 +16,9 @@ from situ.runtime.spark.stream_addresses import scheme_of
 @contextmanager
 def as_situ_errors(addresses: Iterable[str] = ()) -> Iterator[None]:
     """An error of Spark's as one of situ's, of a query that reads these addresses."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except spark_exceptions() as error:
         raise query_error(str(error), addresses) from None  # its text may hold what is secret in an address
     except ConnectionError as error:
         raise SparkError("Spark's Java process has ended", remedy="What it printed above says more.") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from situ.runtime.spark.errors import SparkError, spark_errors
 from situ.runtime.spark.java import java_for_spark
 from situ.runtime.spark.memory import memory_bytes
+from situ.runtime.spark.workers import python_for_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,9 @@ def spark_session(
             require_answer(settings["spark.remote"], os.environ)
         if running is not None or is_remote(settings):
             return builder.getOrCreate()
-        with java_for_spark(), _same_python(settings), warnings.catch_warnings():
+        _require_whole_pyspark()
+        workers = python_for_workers(spark_defaults(os.environ) | settings)
+        with java_for_spark(), workers, warnings.catch_warnings():
             # A local server of Spark Connect takes the settings, and then refuses each of them for its first session.
             warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
             return builder.getOrCreate()
@@ -101,6 +103,17 @@ def require_pyspark() -> None:
     """An error with the remedy, where PySpark is not installed."""
     if find_spec("pyspark") is None:
         raise SparkError("the Spark engine needs PySpark, which is not installed", remedy="pip install 'situ[spark]'")
+
+
+def _require_whole_pyspark() -> None:
+    """An error with the remedy, where a Spark is to be started and only the thin client of Spark Connect is there."""
+    from pyspark.util import is_remote_only
+
+    if is_remote_only():
+        raise SparkError(
+            "only the thin client of Spark Connect (pyspark-client) is installed, which starts no Spark",
+            remedy="Name a server: situ.spark_session('sc://HOST'), --master sc://HOST. Or: pip install 'situ[spark]'",
+        )
 
 
 def running_session() -> SparkSession | None:
@@ -222,18 +235,3 @@ def _refuse_another_master(running: SparkSession, master: str | None) -> None:
             f"a Spark session runs already, on {current}, and another one is asked for, on {master}",
             remedy="Stop the one that runs (session.stop()), or leave out the master.",
         )
-
-
-@contextmanager
-def _same_python(settings: Mapping[str, str]) -> Iterator[None]:
-    """Local Python workers are of this interpreter, where situ is installed; clusters have their own."""
-    where = settings.get("spark.remote") or settings.get("spark.master", "")
-    ours = where.startswith("local") and "spark.pyspark.python" not in settings
-    if not ours or "PYSPARK_PYTHON" in os.environ:
-        yield
-        return
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    try:
-        yield
-    finally:
-        del os.environ["PYSPARK_PYTHON"]
