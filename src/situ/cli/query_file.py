@@ -14,13 +14,7 @@ from situ.lang.parse import parse
 
 def read_query(file: Path) -> Query:
     """The query that a file says."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError("the query file is not text in UTF-8", place=str(file)) from error
-    except OSError as error:
-        raise InputError(f"cannot read the query file: {error.strerror}", place=str(file)) from error
-    return parse(text, str(file))
+    return parse(file)
 
 
 def import_functions(module: str | None) -> ModuleType | None:

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.core.errors import InputError, did_you_mean
+from situ.core.errors import InputError
 from situ.core.time import LIMIT
 from situ.core.types import TIMESTAMP, Type
 from situ.graph.query import AttributeDeclaration, Stream
+from situ.io.column_names import remedy_for_missing
 from situ.io.conversions import Conversion, convert, epoch_micros, native_conversion
 from situ.io.json_text import rows_to_json, single_chunk
 
@@ -104,7 +105,7 @@ def require_column(column: str, stream: Stream, found: Iterable[str], place: str
         raise InputError(
             f"there is no column '{column}', which stream {stream.name} declares",
             place=place,
-            remedy=did_you_mean(column, names),
+            remedy=remedy_for_missing(column, names),
         )
     if names.count(column) > 1:
         raise InputError(

@@ -19,6 +19,7 @@ from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from situ.core.errors import Place, QuerySyntaxError, SituError
 from situ.graph.query import Query
+from situ.lang.query_files import is_file_name, name_instead_of_query, read_text
 from situ.lang.syntax_errors import point_at, syntax_error
 from situ.lang.tree_to_query import TreeToQuery
 
@@ -26,8 +27,9 @@ from situ.lang.tree_to_query import TreeToQuery
 MAX_DEPTH = 200
 
 
-def parse(text: str, file: str = "<query>") -> Query:
-    """The query that a text says; QuerySyntaxError, with the place and a remedy, if it says none.
+def parse(text: str | Path, file: str = "<query>") -> Query:
+    """The query that a text says, or that of a file (a `Path`); QuerySyntaxError, with the place and a remedy, if it
+    says none.
 
     Nothing is looked up: names may be unknown, and a bare name is always `Attribute(None, name)`.
 
@@ -35,9 +37,13 @@ def parse(text: str, file: str = "<query>") -> Query:
     >>> query.subscriptions[0].rule.cases[0].assign
     (Assignment(name='room', expression=Attribute(alias='r', name='room')),)
     """
+    if isinstance(text, Path):
+        return parse(read_text(text), str(text))
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:
+        if is_file_name(text):
+            raise name_instead_of_query(text) from None
         raise syntax_error(error, _parser(), text, file) from None
     try:
         _check_depth(tree, file)

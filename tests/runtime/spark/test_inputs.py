@@ -265,7 +265,7 @@ def test_what_no_row_can_mend_is_an_error_at_once(spark: SparkSession) -> None:
     wrong = {
         "V(speed double, ts int) time ts in s": "there is no column 'speed', which stream V declares.\n"
         "  known: lane, sped, ts. Did you mean 'sped'?",
-        "V(`TS` int) time `TS` in s": "there is no column 'TS', which stream V declares.\n  known: lane, sped, ts.",
+        "V(`T S` int) time `T S` in s": "there is no column 'T S', which stream V declares.\n  known: lane, sped, ts.",
         "V(sped double, ts int) time ts in s": "column 'sped' is string, but stream V declares it as double.\n"
         "  Declare it as string, or convert the column.",
         "V(ts timestamp) time ts": "column 'ts' is int32, but stream V declares it as timestamp.\n"

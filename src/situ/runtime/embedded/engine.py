@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,12 +37,24 @@ from situ.reuse.totals import Totals
 from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
 from situ.runtime.flow import Flow, Port
+from situ.runtime.given import given_by_stream
 from situ.runtime.inbox import latest
 from situ.runtime.moving import under
 from situ.runtime.reusing import ReusingFlow, moving_flow
 
+
+class SupportsArrowStream(Protocol):
+    """Arrow's PyCapsule interface, by which tables change hands between libraries without copies."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+#: What has Arrow's stream interface is a table: DataFrames of pandas and Polars, relations of DuckDB.
+ArrowTable: TypeAlias = pa.Table | pa.RecordBatch | SupportsArrowStream
 #: Rows that `feed` takes.
-Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Rows: TypeAlias = ArrowTable | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+#: What `run` takes for a stream.
+Bounded: TypeAlias = Source | ArrowTable | Sequence[Mapping[str, Any]] | str | Path
 
 #: No event will come any more.
 END = NO_DEADLINE
@@ -89,7 +101,7 @@ class Engine:
     [6.0, 7.0]
     """
 
-    query: str | Query | OperatorGraph
+    query: str | Path | Query | OperatorGraph
     functions: Functions = default_functions
     provenance: bool = False
     show_definitions: bool = False
@@ -99,7 +111,7 @@ class Engine:
     graph: OperatorGraph = field(init=False)
 
     def __post_init__(self) -> None:
-        query = parse(self.query) if isinstance(self.query, str) else self.query
+        query = parse(self.query) if isinstance(self.query, str | Path) else self.query
         self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
         for message in warnings_of(self.graph):
             warnings.warn(message, SituWarning, stacklevel=3)
@@ -169,9 +181,12 @@ class Engine:
         self._closed = True
         return self._advance(END, rejected=rejected, events=events)
 
-    def _reader_of(self, name: str | None) -> StreamReader:
+    def _require_open(self) -> None:
         if self._closed:
             raise InputError("the engine is closed", remedy="Make a new Engine for more events.")
+
+    def _reader_of(self, name: str | None) -> StreamReader:
+        self._require_open()
         if name is None and len(self._readers) == 1:
             return next(iter(self._readers.values()))
         if name not in self._readers:
@@ -181,20 +196,14 @@ class Engine:
 
     # --- bounded input
 
-    def run(self, sources: Mapping[str, Source | pa.Table | str | Path]) -> Iterator[Output]:
-        """Read bounded sources whole: tables, or paths of files and directories. They are sorted, never late, and
-        their end closes all windows of time."""
-        streams = [stream.name for stream in self.graph.streams]
-        for name in sources:
-            self._reader_of(name)
-        missing = [name for name in streams if name not in sources]
-        if missing:
-            raise InputError(
-                f"no source for stream {missing[0]}", remedy=f"Sources are needed for: {', '.join(missing)}."
-            )
+    def run(self, sources: Mapping[str, Bounded] | Bounded) -> Iterator[Output]:
+        """Read bounded sources whole: tables, or paths of files and directories, by the names of their streams (a query
+        of one stream takes its source by itself). They are sorted, never late, and their end closes all windows of
+        time."""
+        self._require_open()
         opened = {
-            name: open_source(source, self._readers[name].stream) if isinstance(source, str | Path) else source
-            for name, source in sources.items()
+            name: _opened(source, self._readers[name].stream)
+            for name, source in given_by_stream(self.graph, sources, "source").items()
         }
         for piece, following in read_in_order(opened, self._readers):
             self._add(piece.stream, piece.batch)
@@ -292,17 +301,28 @@ def _table(operator: Operator, batch: Batch) -> pa.Table:
     return pa.table(columns | {"_time": as_timestamps(batch.times)} | extra)
 
 
-def _as_table(rows: Rows, stream: Stream) -> pa.Table | pa.RecordBatch:
-    if isinstance(rows, pa.Table | pa.RecordBatch):
+def _opened(source: Bounded, stream: Stream) -> Source | pa.Table:
+    if isinstance(source, str | Path):
+        return open_source(source, stream)
+    if hasattr(type(source), "chunks"):  # of the type: a DataFrame's columns look like attributes
+        return source
+    return _as_table(source, stream)
+
+
+def _as_table(rows: Rows, stream: Stream) -> pa.Table:
+    if isinstance(rows, pa.Table):
         return rows
-    events = [rows] if isinstance(rows, Mapping) else list(rows)
     schema = pa.schema([(a.name, to_arrow(a.type)) for a in stream.attributes])
     try:
+        if hasattr(rows, "__arrow_c_stream__"):
+            return pa.table(rows)
+        events = [rows] if isinstance(rows, Mapping) else list(rows)
         return pa.Table.from_pylist([dict(event) for event in events], schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (TypeError, ValueError) as error:  # Arrow's own are among them
         raise InputError(
             f"the rows do not fit stream {stream.name}: {error}",
-            remedy=f"Its attributes: {', '.join(f'{a.name} {a.type}' for a in stream.attributes)}.",
+            remedy=f"Give a table or dicts. The attributes are: "
+            f"{', '.join(f'{a.name} {a.type}' for a in stream.attributes)}.",
         ) from error
 
 

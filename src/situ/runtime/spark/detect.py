@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, reduce
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,6 +24,7 @@ from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
 from situ.reuse.totals import Totals
 from situ.runtime.spark.crossing import column, crossing
+from situ.runtime.spark.dataframes import dataframes_by_stream
 from situ.runtime.spark.detect_stream import detect_stream
 from situ.runtime.spark.functions import functions_used
 from situ.runtime.spark.inputs import JudgedRows, StreamInput, dataframe_to_input, dataframe_to_rows
@@ -52,8 +54,8 @@ TASKS_AT_ONCE = 8
 
 
 def detect(
-    query: str | Query | OperatorGraph,
-    streams: Mapping[str, DataFrame],
+    query: str | Path | Query | OperatorGraph,
+    streams: Mapping[str, DataFrame] | DataFrame,
     functions: Functions = default_functions,
     show_definitions: bool = False,
     *,
@@ -61,7 +63,8 @@ def detect(
     levels: int | None = None,
     changed: Collection[str] = (),
 ) -> Detection:
-    """The situations that a query finds in DataFrames, one for each of its streams.
+    """The situations that a query finds in DataFrames, one for each of its streams: by the streams' names, or by itself
+    where the query has one stream only. The query may be a text, or the `Path` of a file.
 
     Nothing runs until Spark is asked for rows of the result. `show_definitions` gives the complex events of definitions
     too.
@@ -71,33 +74,22 @@ def detect(
     room for rules that regroup more often than today's. Rules named in `changed` may differ from those of the
     checkpoint, or be gone: they start afresh.
     """
-    parsed = parse(query) if isinstance(query, str) else query
+    parsed = parse(query) if isinstance(query, str | Path) else query
     graph = parsed if isinstance(parsed, OperatorGraph) else resolve(parsed, functions)
     for message in warnings_of(graph):
         warnings.warn(message, SituWarning, stacklevel=2)
-    _require_each_stream(graph, streams)
-    endless = [name for name, df in streams.items() if df.isStreaming]
+    given = dataframes_by_stream(graph, streams)
+    endless = [name for name, df in given.items() if df.isStreaming]
     if not endless:
-        inputs = {stream.name: dataframe_to_input(streams[stream.name], stream) for stream in graph.streams}
+        inputs = {stream.name: dataframe_to_input(given[stream.name], stream) for stream in graph.streams}
         return detect_inputs(graph, inputs, functions, show_definitions)
-    if bounded := [name for name in streams if name not in endless]:
+    if bounded := [name for name in given if name not in endless]:
         raise InputError(
             f"the DataFrame of stream {bounded[0]} ends, and that of {endless[0]} is a stream that does not",
             remedy="Make all of them streaming (spark.readStream) or none. To look rows up in a table, join it first.",
         )
-    rows = {stream.name: dataframe_to_rows(streams[stream.name], stream) for stream in graph.streams}
+    rows = {stream.name: dataframe_to_rows(given[stream.name], stream) for stream in graph.streams}
     return detect_rows(graph, rows, functions, show_definitions, shards=shards, levels=levels, changed=changed)
-
-
-def _require_each_stream(graph: OperatorGraph, streams: Mapping[str, DataFrame]) -> None:
-    names = [stream.name for stream in graph.streams]
-    for name in streams:
-        if name not in names:
-            raise InputError(f"no stream {name!r} in the query", remedy=did_you_mean(name, names))
-    if missing := [name for name in names if name not in streams]:
-        raise InputError(
-            f"no DataFrame for stream {missing[0]}", remedy=f"DataFrames are needed for: {', '.join(missing)}."
-        )
 
 
 def detect_rows(

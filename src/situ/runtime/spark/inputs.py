@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from situ.core.errors import InputError
 from situ.graph.query import AttributeDeclaration, Stream
+from situ.io.column_names import spelt_as_found
 from situ.io.conform import attribute_columns, conversions_to, convert_columns, judge, type_found
 from situ.io.files import files_of_one_format, open_source
 from situ.io.json_text import rows_to_json
@@ -52,11 +53,12 @@ def dataframe_to_input(df: DataFrame, stream: Stream) -> StreamInput:
     """The rows of a DataFrame as events of a stream.
 
     InputError, before anything runs, where a column is missing or of another type. A timestamp without a zone
-    (`timestamp_ntz`) and a date are taken in the session's time zone, as a cast in Spark takes them. Both branches
-    read `df`: where it gives other rows each time, they may not fit together. In Parquet, rejected rows are found by
+    (`timestamp_ntz`) and a date are taken in the session's time zone, as a cast in Spark takes them. Columns are found
+    by their names as Spark finds them: in any capitals, unless `spark.sql.caseSensitive` is set. Both branches read
+    `df`: where it gives other rows each time, they may not fit together. In Parquet, rejected rows are found by
     statistics where the time is a timestamp, an int or a decimal; for other times the scan looks at every row.
     """
-    return _rows_to_input(df, stream, f"rows of {stream.name}")
+    return _rows_to_input(df, _as_spark_names_it(stream, df), f"rows of {stream.name}")
 
 
 def files_to_input(spark: SparkSession, path: str | Path, stream: Stream) -> StreamInput:
@@ -103,9 +105,18 @@ class _Judged:
     names: tuple[str, ...]
 
 
+def _as_spark_names_it(stream: Stream, df: DataFrame) -> Stream:
+    """The stream with the names of its columns as they are in the DataFrame, where Spark does not tell them apart."""
+    exactly = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    return stream if exactly else spelt_as_found(stream, _arrow_schema(df))
+
+
+def _arrow_schema(df: DataFrame) -> pa.Schema:
+    return pa.schema([(field.name, spark_to_arrow(field.dataType)) for field in df.schema.fields])
+
+
 def _judge(df: DataFrame, stream: Stream, place: str) -> _Judged:
-    fields = df.schema.fields
-    schema = pa.schema([(field.name, spark_to_arrow(field.dataType)) for field in fields])
+    fields, schema = df.schema.fields, _arrow_schema(df)
     conversions_to(stream, schema, place)
     columns = {a.name: _source_column(a, fields) for a in stream.attributes}
     found = {a.name: type_found(a, stream, schema, place) for a in stream.attributes}
@@ -130,6 +141,7 @@ class JudgedRows:
 def dataframe_to_rows(df: DataFrame, stream: Stream) -> JudgedRows:
     """The rows of a streaming DataFrame, which is read once: rows that do not fit go along with the others."""
     place = f"rows of {stream.name}"
+    stream = _as_spark_names_it(stream, df)
     judged = _judge(df, stream, place)
     misfit = F.when(judged.misfit, F.struct(*judged.shown)).alias("_misfit")
     return JudgedRows(_numbered(df).select(*judged.values, misfit), _Rejecter(stream, judged.names, place, None).reject)
