@@ -148,7 +148,26 @@ def test_the_stricter_limit_counts(files: Path) -> None:
 def test_other_demands_still_have_no_effect(files: Path) -> None:
     (files / "q.situ").write_text(QUERY + "  demand latency < 1 s, overhead < 10 KB\n")
     (warning,) = answer(files)["warnings"]
-    assert "demand" in warning
+    assert warning == (
+        "subscription Outage: `demand overhead` has no effect: neither an engine nor `situ plan` looks at it."
+    )
+    code, out, _ = situ("check", files / "q.situ")
+    assert (code, out.count("warning: ")) == (0, 2)
+    assert "`demand latency` has no effect: `situ plan` looks at it, an engine does not." in out
+
+
+@pytest.mark.parametrize("command", ["plan", "compare"])
+def test_what_moves_is_planned_as_if_it_stood_still(files: Path, command: str) -> None:
+    located = QUERY.replace(
+        "(n int, ts timestamp) time ts", "(n int, x double, y double, ts timestamp) time ts at (x, y)"
+    )
+    moving = located.replace("subscribe Outage", "subscribe Outage for Alarm(n)") + "  around Alarm square 500 m\n"
+    (files / "q.situ").write_text(moving)
+    code, out, err = run(command, files, "--root", "root", "--json")
+    assert code == 0, out + err
+    plans = json.loads(out) if command == "compare" else [json.loads(out)]
+    (warning,) = {warning for plan in plans for warning in plan["warnings"]}
+    assert warning.startswith("subscription Outage moves with Alarm, and is planned as if it stood still: ")
 
 
 def test_links_that_would_carry_too_much(files: Path) -> None:

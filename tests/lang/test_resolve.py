@@ -455,10 +455,10 @@ def test_definitions_that_feed_nothing_are_warned_of() -> None:
 def test_clauses_without_effect_are_named() -> None:
     graph = graph_of(
         "subscribe Q for Car(id) detect Car lifetime 30 min update when quality "
-        "deliver complete quality precision 0.9 demand latency < 100 ms"
+        "deliver complete quality precision 0.9 demand latency < 100 ms, overhead < 10 KB, latency < 1 s"
     )
     said = unsupported_clauses(graph)
-    clauses = ["for", "lifetime", "update", "deliver", "quality", "demand"]
+    clauses = ["for", "lifetime", "update", "deliver", "quality", "demand latency", "demand overhead"]
     assert [sentence.split("`")[1] for sentence in said] == clauses
     assert all(sentence.startswith("subscription Q: ") and "has no effect" in sentence for sentence in said)
     assert warnings(graph) == said

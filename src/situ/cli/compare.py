@@ -58,7 +58,7 @@ def compare_file(asked: Asked, names: Sequence[str]) -> Comparison:
     errors: dict[str, SituError] = {}
     for name in dict.fromkeys(names or quick(question.problem)):
         try:
-            plans[name] = plan_by(name, question.problem)
+            plans[name] = plan_by(name, question)
         except SituError as error:
             plans[name], errors[name] = None, error
     return Comparison(plans, errors, question.warnings)

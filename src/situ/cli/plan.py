@@ -93,7 +93,7 @@ def plan_file(asked: Asked, name: str, svg: Path | None) -> Planned:
     """The plan of one mechanism; its picture goes to `svg`."""
     mechanism(name)  # a wrong name is said before anything is read
     question = question_of(asked)
-    planned = replace(plan_by(name, question.problem), warnings=question.warnings)
+    planned = plan_by(name, question)
     if svg is not None:
         try:
             svg.write_text(plan_to_svg(planned.problem, planned.plan), encoding="utf-8")
@@ -116,18 +116,18 @@ def question_of(asked: Asked) -> Question:
         weight="price" if asked.price else "hops",
         limits=limits,
     )
-    return Question(problem, warnings(without_latency_demands(graph)))
+    return Question(problem, (*warnings(without_latency_demands(graph)), *standing_still(graph)))
 
 
-def plan_by(name: str, problem: Problem) -> Planned:
+def plan_by(name: str, question: Question) -> Planned:
     """What a mechanism answers. Before its time is taken, what all of them use is known: ways and gathered events."""
-    chosen = mechanism(name)
+    chosen, problem = mechanism(name), question.problem
     with waiting(f"{name} plans"):
         naive_cost = evaluate(problem, naive_placement(problem)).cost
         begin = time.perf_counter()
         plan = chosen(problem)
         seconds = time.perf_counter() - begin
-    return Planned(problem, plan, naive_cost, seconds, overloaded_links(problem, plan.placed))
+    return Planned(problem, plan, naive_cost, seconds, overloaded_links(problem, plan.placed), question.warnings)
 
 
 # ---- latency limits
@@ -179,3 +179,20 @@ def without_latency_demands(graph: OperatorGraph) -> OperatorGraph:
         for subscription in graph.query.subscriptions
     )
     return replace(graph, query=replace(graph.query, subscriptions=kept))
+
+
+def standing_still(graph: OperatorGraph) -> tuple[str, ...]:
+    """One sentence for each subscription that moves: a plan is for operators that stay, and that read everything.
+
+    >>> from situ.lang.parse import parse
+    >>> text = "stream A(id int, x double, y double, t timestamp) time t at (x, y) subscribe Near for A(id) "
+    >>> standing_still(resolve(parse(text + "detect A as a assign n = a.id around A square 50 m")))[0][:46]
+    'subscription Near moves with A, and is planned'
+    """
+    return tuple(
+        f"subscription {subscription.name} moves with {subscription.around.focal}, and is planned as if it stood "
+        "still: one set of operators, which reads the events of all places, at the rates that are given. For operators "
+        "that move there is `migcep` (docs/mobility-migration.md)."
+        for subscription in graph.query.subscriptions
+        if subscription.around is not None
+    )

@@ -42,8 +42,11 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
             yield "quality", "what is shared is judged by `precision` and `recall`, and neither is given"
         elif asks_for_quality(subscription) and (name := dependent(graph, subscription)) is not None:
             yield "quality", f"matches of {name} depend on each other, so interests do not share them"
-    if subscription.demands:
-        yield "demand", "`situ plan` looks at it, an engine does not"
+    metrics = {demand.metric for demand in subscription.demands}
+    if "latency" in metrics:
+        yield "demand latency", "`situ plan` looks at it, an engine does not"
+    if "overhead" in metrics:
+        yield "demand overhead", "neither an engine nor `situ plan` looks at it"
 
 
 def _unbounded(graph: OperatorGraph) -> Iterator[str]:
