@@ -86,10 +86,19 @@ def _shared_area(
 ) -> float:
     """The part of a region that another one of the same shape has, too."""
     if is_round:
-        half = min(distance_m(x, y, other_x, other_y, degrees) / (2 * half_x), 1.0)
+        half = _part(distance_m(x, y, other_x, other_y, degrees), 2 * half_x)
         return 2 / math.pi * (math.acos(half) - half * math.sqrt(1 - half * half))
     east, north = distance_m(x, y, other_x, y, degrees), distance_m(x, y, x, other_y, degrees)
-    return max(1 - east / (2 * half_x), 0.0) * max(1 - north / (2 * half_y), 0.0)
+    return (1 - _part(east, 2 * half_x)) * (1 - _part(north, 2 * half_y))
+
+
+@inlined
+def _part(apart: float, length: float) -> float:
+    """Which part of its length a region lies beside another one, 1 at the most. One without length does so wholly, or
+    not at all."""
+    if apart >= length:
+        return 0.0 if apart == 0.0 else 1.0
+    return apart / length
 
 
 @jit
