@@ -48,9 +48,31 @@ def test_several_dicts_a_batch_a_table_and_a_file(tmp_path: Path) -> None:
     assert found(*Engine(QUERY).run({"Door": str(tmp_path)})) == EXPECTED
 
 
-def test_a_dict_that_does_not_fit() -> None:
-    with pytest.raises(InputError, match=r"the rows do not fit stream Door(.|\n)*door string, open boolean, ts int"):
-        Engine(QUERY).feed({"door": "front", "open": "yes", "ts": 0})
+def test_dicts_that_do_not_fit_are_rejected_one_by_one() -> None:
+    wrong = [{"door": "front", "open": "yes", "ts": 0}, {"door": "\ud800", "open": True, "ts": 1.9}, "front"]
+    engine = Engine(QUERY)
+    output = engine.feed([*wrong, *ROWS])
+    assert found(output, engine.close()) == EXPECTED
+    assert output.events == len(ROWS)
+    assert output.rejected["Door"].to_pylist() == [
+        {
+            "_reason": "open: 'yes' is no boolean",
+            "_row": '{"door": "front", "open": "yes", "ts": 0}',
+            "_place": "rows of Door, row 1",
+        },
+        {
+            "_reason": r"door: '\ud800' is no string; ts: 1.9 is no int",
+            "_row": r'{"door": "\ud800", "open": true, "ts": 1.9}',
+            "_place": "rows of Door, row 2",
+        },
+        {"_reason": "the row is no object", "_row": '"front"', "_place": "rows of Door, row 3"},
+    ]
+
+
+def test_what_are_no_rows_at_all_is_refused() -> None:
+    for nothing in ("front", b"front", 7, None):
+        with pytest.raises(InputError, match=r"rows of Door: .* is no row of stream Door"):
+            Engine(QUERY).feed(nothing)  # type: ignore[arg-type]
 
 
 def test_a_missing_attribute_of_a_dict_is_null() -> None:

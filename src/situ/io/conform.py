@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -149,7 +150,7 @@ def checked_columns(stream: Stream, conversions: Mapping[str, Conversion]) -> se
 
 
 def convert_columns(
-    columns: Mapping[str, pa.Array], stream: Stream, conversions: Mapping[str, Conversion]
+    columns: Mapping[str, pa.Array | Sequence[Any]], stream: Stream, conversions: Mapping[str, Conversion]
 ) -> tuple[dict[str, pa.Array], dict[int, str]]:
     """Attributes' columns in their declared types, and for each row that does not fit, why."""
     converted: dict[str, pa.Array] = {}
@@ -244,11 +245,16 @@ def show_value(value: object) -> str:
     >>> show_value("fast"), show_value(1.5)
     ("'fast'", '1.5')
     """
-    text = repr(value) if isinstance(value, str | bytes) else str(value)
+    try:
+        text = repr(value) if isinstance(value, str | bytes) else str(value)
+    except Exception:  # an int of thousands of digits; or somebody's own class, which may do anything
+        text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _show(value: pa.Scalar) -> str:
+def _show(value: Any) -> str:
+    if not isinstance(value, pa.Scalar):
+        return show_value(value)
     try:
         return show_value(value.as_py())
     except (ValueError, OverflowError):  # times beyond Python's calendar

@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import binascii
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -19,20 +19,24 @@ import pyarrow.compute as pc
 from situ.core.types import DOUBLE, TIMESTAMP_ARROW, Decimal, Row, Simple, Type, to_arrow
 from situ.graph.query import TimeUnit
 
+#: Room for the decimals of all declared types, and for more digits than fit.
+ANY_DECIMAL = pa.decimal256(76, 38)
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """`apply` gives a column of type `target`, or raises ArrowInvalid where a value does not fit.
+    """`apply` gives a column of type `target`, or raises ArrowInvalid where a value does not fit. It takes a column, or
+    a list of Python values (io/python_rows.py).
 
     None leaves the column as it is. `fallible` says whether a value can fail to fit.
     """
 
     target: pa.DataType
-    apply: Callable[[pa.Array], pa.Array] | None = None
+    apply: Callable[[Any], pa.Array] | None = None
     fallible: bool = False
 
 
-def convert(column: pa.Array, conversion: Conversion) -> tuple[pa.Array, list[int]]:
+def convert(column: pa.Array | Sequence[Any], conversion: Conversion) -> tuple[pa.Array, list[int]]:
     """The converted column, and the positions of the values that do not fit (null in the column).
 
     Halving finds k misfits of n with about k log n conversions, and costs nothing when there are none.
@@ -49,8 +53,8 @@ def convert(column: pa.Array, conversion: Conversion) -> tuple[pa.Array, list[in
         if len(column) == 1:
             return pa.nulls(1, conversion.target), [0]
     half = len(column) // 2
-    left, left_misfits = convert(column.slice(0, half), conversion)
-    right, right_misfits = convert(column.slice(half), conversion)
+    left, left_misfits = convert(column[:half], conversion)
+    right, right_misfits = convert(column[half:], conversion)
     return pa.concat_arrays([left, right]), left_misfits + [half + i for i in right_misfits]
 
 

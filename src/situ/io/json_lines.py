@@ -16,10 +16,10 @@ from situ.core.errors import InputError
 from situ.core.types import Decimal, Row, Simple, Type, to_arrow
 from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.conform import attribute_columns, require_column, show_value
+from situ.io.conversions import ANY_DECIMAL
 from situ.io.lines import BLOCK_BYTES, Block, Malformed, Record, open_text, why_not_utf8
 
 _BOM = b"\xef\xbb\xbf"
-_ANY_DECIMAL = pa.decimal256(76, 38)
 
 
 class JsonFormat:
@@ -166,7 +166,7 @@ def _json_type(declared: Type) -> pa.DataType:
         case Simple.TIMESTAMP | Simple.BINARY:
             return pa.string()
         case Decimal():
-            return _ANY_DECIMAL
+            return ANY_DECIMAL
         case Simple() | Row():
             return to_arrow(declared)
         case _:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +34,22 @@ def rows_to_json(table: pa.Table) -> pa.StringArray:
         parts.append(f"{', ' if i else '{'}{json.dumps(name, ensure_ascii=False)}: ")
         parts.append(column_to_json(single_chunk(table.column(i))))
     return pc.binary_join_element_wise(*parts, "}", "")
+
+
+def object_to_json(value: object) -> str:
+    """A Python object as JSON; what JSON has no word for, in Python's words.
+
+    >>> object_to_json({"id": 1, "at": datetime(2024, 5, 1), "of": range(2)})
+    '{"id": 1, "at": "2024-05-01T00:00:00", "of": "range(0, 2)"}'
+    """
+    try:
+        text = json.dumps(_plain(value), ensure_ascii=False, default=str)
+        text.encode()
+        return text
+    except UnicodeEncodeError:  # half a surrogate pair
+        return json.dumps(_plain(value), default=str)
+    except Exception:  # too deep, too many digits, or somebody's own class
+        return json.dumps(f"a value of type {type(value).__name__}")
 
 
 def column_to_json(column: pa.Array) -> pa.StringArray:
@@ -111,7 +129,9 @@ def _quote_escaped(text: pa.Array) -> pa.StringArray:
 def _plain(value: Any) -> Any:
     """A nested or rare value in terms that `json.dumps` knows."""
     match value:
-        case dict():
+        case np.generic():
+            return _plain(value.item())
+        case Mapping():
             return {str(key): _plain(item) for key, item in value.items()}
         case list() | tuple():
             return [_plain(item) for item in value]

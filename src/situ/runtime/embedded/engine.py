@@ -17,11 +17,11 @@ import pyarrow as pa
 from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
-from situ.core.types import to_arrow
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Query, Stream
-from situ.io.conform import conform
+from situ.io.conform import Conformed, conform
 from situ.io.files import open_source
+from situ.io.python_rows import PythonSource, conform_python_rows
 from situ.io.source import Source
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
@@ -155,7 +155,7 @@ class Engine:
         refuse_unbounded_state(self.graph)
         reader = self._reader_of(stream)
         name, now = reader.stream.name, self.clock()
-        conformed = conform(_as_table(rows, reader.stream), reader.stream, place=f"rows of {name}")
+        conformed = _conformed(rows, reader.stream)
         before = latest(conformed.times, self._time.streams[name].latest)
         limit = np.where(before == BEGINNING, BEGINNING, before - reader.stream.watermark_us)
         limit = np.maximum(limit, self._time.passed)
@@ -304,20 +304,24 @@ def _table(operator: Operator, batch: Batch) -> pa.Table:
 def _opened(source: Bounded, stream: Stream) -> Source | pa.Table:
     if isinstance(source, str | Path):
         return open_source(source, stream)
-    if hasattr(type(source), "chunks"):  # of the type: a DataFrame's columns look like attributes
+    if isinstance(source, pa.Table) or hasattr(
+        type(source), "chunks"
+    ):  # of the type: a DataFrame's columns look so, too
         return source
-    return _as_table(source, stream)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _arrow_table(source, stream)
+    return PythonSource(source, stream)
 
 
-def _as_table(rows: Rows, stream: Stream) -> pa.Table:
-    if isinstance(rows, pa.Table):
-        return rows
-    schema = pa.schema([(a.name, to_arrow(a.type)) for a in stream.attributes])
+def _conformed(rows: Rows, stream: Stream) -> Conformed:
+    if isinstance(rows, pa.RecordBatch) or hasattr(rows, "__arrow_c_stream__"):
+        return conform(_arrow_table(rows, stream), stream, place=f"rows of {stream.name}")
+    return conform_python_rows([rows] if isinstance(rows, Mapping) else rows, stream, f"rows of {stream.name}")
+
+
+def _arrow_table(rows: ArrowTable, stream: Stream) -> pa.Table:
     try:
-        if hasattr(rows, "__arrow_c_stream__"):
-            return pa.table(rows)
-        events = [rows] if isinstance(rows, Mapping) else list(rows)
-        return pa.Table.from_pylist([dict(event) for event in events], schema=schema)
+        return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else pa.table(rows)
     except (TypeError, ValueError) as error:  # Arrow's own are among them
         raise InputError(
             f"the rows do not fit stream {stream.name}: {error}",
