@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from situ.core.errors import InputError
-from situ.core.time import LIMIT
+from situ.core.time import FIRST_TIME_US, LAST_TIME_US
 from situ.core.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal
 from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.conform import REJECTED, conform
@@ -225,11 +225,11 @@ def test_no_rows_give_no_events_of_the_right_types(vehicle):
     )
 
 
-@pytest.mark.parametrize("time", [2**61, -(2**61), 2**63 - 1, -(2**63)])
-def test_times_that_no_window_can_be_added_to_are_rejected(time: int) -> None:
+@pytest.mark.parametrize("time", [LAST_TIME_US + 1, FIRST_TIME_US - 1, 2**61, -(2**61), 2**63 - 1, -(2**63)])
+def test_times_outside_the_years_1_to_9999_are_rejected(time: int) -> None:
     stream = Stream("Ping", (AttributeDeclaration("us", INT),), time="us", time_unit="us")
-    result = conform(pa.table({"us": pa.array([1, time])}), stream)
-    assert result.times.tolist() == [1]
+    result = conform(pa.table({"us": pa.array([FIRST_TIME_US, time, LAST_TIME_US])}), stream)
+    assert result.times.tolist() == [FIRST_TIME_US, LAST_TIME_US]
     assert "no time in range" in result.rejected.column("_reason")[0].as_py()
 
 
@@ -265,6 +265,10 @@ def test_a_decimal_that_would_overflow_while_it_is_rescaled_is_rejected(make_str
     assert conform(whole, stream).times.tolist() == [3]
 
 
+def in_range(micros: int) -> bool:
+    return FIRST_TIME_US <= micros <= LAST_TIME_US
+
+
 @pytest.mark.parametrize("precision", [18, 38])
 @pytest.mark.parametrize(("unit", "power"), [("s", 6), ("ms", 3), ("us", 0), ("ns", -3)])
 def test_decimal_times_are_cut_off_downwards_whatever_their_size(make_stream, precision, unit, power):
@@ -275,5 +279,5 @@ def test_decimal_times_are_cut_off_downwards_whatever_their_size(make_stream, pr
         stream = make_stream("t", unit, t=Decimal(precision, scale))
         table = pa.table({"t": pa.array(values, pa.decimal128(precision, scale))})
         micros = [int(v.scaleb(power, context).to_integral_value(context=context)) for v in values[:-1]]
-        assert conform(table, stream).times.tolist() == [m for m in micros if abs(m) < LIMIT]
-        assert conform(table.slice(7), stream).times.tolist() == [m for m in micros[7:] if abs(m) < LIMIT]
+        assert conform(table, stream).times.tolist() == list(filter(in_range, micros))
+        assert conform(table.slice(7), stream).times.tolist() == list(filter(in_range, micros[7:]))

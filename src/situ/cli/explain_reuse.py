@@ -6,15 +6,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.cli.show import cell
-from situ.core.time import format_duration
+from situ.core.time import format_duration, format_time
 from situ.core.types import to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
@@ -70,7 +68,7 @@ class Measured:
         """
         ratio = self.alone_s / self.shared_s
         verdict = "pays" if ratio > 1 else "does not pay: leave `quality` out"
-        when = cell(datetime.fromtimestamp(self.at_us / 1e6, UTC))
+        when = format_time(self.at_us)
         listed = sorted(self.groups, key=lambda group: -group.interests)
         count = sum(group.interests for group in self.groups)
         lines = [

@@ -28,7 +28,7 @@ from situ.cli.follow_summary import (
     moment,
     size,
 )
-from situ.cli.show import cell, complex_event_table
+from situ.cli.show import cell, complex_event_table, rows_of
 from situ.core.errors import SituError
 from situ.runtime.spark.follow import Began, Progressed, RulesChanged, RulesRefused, Told, Waiting
 from situ.runtime.spark.progress import Totals
@@ -95,7 +95,7 @@ class JsonLines(_Shown):
             case Progressed(batch):
                 self._print("micro-batch", batch_to_json(batch))
                 for name, new in self.found().items():
-                    rows = [{key: _plain(value) for key, value in row.items()} for row in new.last.to_pylist()]
+                    rows = [{key: _plain(value) for key, value in row.items()} for row in rows_of(new.last)]
                     self._print("complex events", {"name": name, "count": new.count, "last": rows})
             case RulesChanged():
                 self._print("rules changed", change_to_json(told))
@@ -159,7 +159,7 @@ class Lines(_Shown):
 
     def _recent(self) -> None:
         for name, new in self.found().items():
-            for row in new.last.to_pylist():
+            for row in rows_of(new.last):
                 values = ", ".join(f"{key} {cell(value)}" for key, value in row.items() if not key.startswith("_"))
                 self._print(f"  {name} at {cell(row['_time'])}: {values}")
 

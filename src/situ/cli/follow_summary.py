@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from situ.core.time import format_time
 from situ.runtime.spark.follow import RulesChanged
 from situ.runtime.spark.progress import Counts, MicroBatch, Totals
 
@@ -19,8 +19,8 @@ def moment(seconds: float | None) -> str:
     """
     if seconds is None:
         return "none yet"
-    shown = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
-    return shown.isoformat(sep=" ", timespec="milliseconds" if shown.microsecond else "seconds")
+    text = format_time(round(seconds * 1e3) * 1000)
+    return text[:-3] if "." in text else text
 
 
 def size(count: float) -> str:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from situ.cli.summary import Summary
+from situ.core.time import format_time
 
 #: Characters of a line in a file or a pipe.
 WIDEST = 1000
@@ -48,10 +49,34 @@ def complex_event_table(name: str, count: int, first: pa.Table) -> Table:
     table.add_column("when", no_wrap=True)
     if has_extent:
         table.add_column("where", no_wrap=True)
-    for row in first.to_pylist():
+    for row in rows_of(first):
         cells = [cell(row[column]) for column in (*attributes, "_time")]
         table.add_row(*map(Text, cells + ([centre(row)] if has_extent else [])))
     return table
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows as Python's values; a time outside Python's calendar, such as a deadline after the last event, as text.
+
+    >>> rows_of(pa.table({"at": pa.array([0, 2**60], pa.timestamp("us"))}))
+    [{'at': datetime.datetime(1970, 1, 1, 0, 0)}, {'at': '38504-08-17 21:30:06.846976'}]
+    """
+    columns = {name: _values(table.column(name)) for name in table.column_names}
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError):
+        return [_time_or_text(value) for value in column]
+
+
+def _time_or_text(value: pa.Scalar) -> datetime | str | None:
+    try:
+        return value.as_py()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError):
+        return format_time(value.cast(pa.int64()).as_py())
 
 
 def _is_number(type_: pa.DataType) -> bool:

@@ -1,6 +1,8 @@
-"""Durations: microseconds inside, words outside."""
+"""Times and durations: microseconds inside, words outside."""
 
 from __future__ import annotations
+
+import numpy as np
 
 #: Microseconds of each unit; the first name of a length is how it is printed.
 UNITS: dict[str, int] = {
@@ -12,8 +14,13 @@ UNITS: dict[str, int] = {
     "day": 86_400_000_000,
 }
 
-#: Times and durations lie within this many microseconds (73,000 years), so that their sums never overflow.
+#: Durations lie within this many microseconds (73,000 years), so that sums with times never overflow.
 LIMIT = 2**61
+
+#: The first and the last time that an event may have: of the years 1 to 9999, as in the calendars of Python and SQL.
+#: Microseconds that are sent as milliseconds lie beyond.
+FIRST_TIME_US = -62_135_596_800_000_000
+LAST_TIME_US = 253_402_300_799_999_999
 
 #: Other spellings that the language reads.
 SYNONYMS: dict[str, str] = {
@@ -36,6 +43,15 @@ def format_duration(micros: int) -> str:
         if micros and micros % length == 0:
             return f"{micros // length} {unit}"
     return f"{micros} us"
+
+
+def format_time(micros: int) -> str:
+    """A time in UTC, also one outside the years that Python's calendar has.
+
+    >>> format_time(1_772_359_200_500_000), format_time(LAST_TIME_US + 1), format_time(FIRST_TIME_US - 1_000_000)
+    ('2026-03-01 10:00:00.500000', '10000-01-01 00:00:00', '0000-12-31 23:59:59')
+    """
+    return str(np.datetime64(micros, "us")).replace("T", " ").removesuffix(".000000")
 
 
 def parse_duration(text: str) -> int:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.errors import InputError
-from situ.core.time import LIMIT
+from situ.core.time import FIRST_TIME_US, LAST_TIME_US
 from situ.core.types import TIMESTAMP, Type
 from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.column_names import remedy_for_missing
@@ -223,8 +223,8 @@ def _event_times(column: pa.Array, stream: Stream) -> tuple[np.ndarray, np.ndarr
     else:
         micros = column.view(pa.int64()).fill_null(0).to_numpy()
         timed = column.is_valid().to_numpy(zero_copy_only=False)
-    if len(micros) and not (micros.min() > -LIMIT and micros.max() < LIMIT):
-        in_range = (micros > -LIMIT) & (micros < LIMIT)
+    if len(micros) and not (micros.min() >= FIRST_TIME_US and micros.max() <= LAST_TIME_US):
+        in_range = (micros >= FIRST_TIME_US) & (micros <= LAST_TIME_US)
         timed = in_range if timed is None else timed & in_range
     return micros, None if timed is None or timed.all() else timed
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from runtime.spark.input_comparison import MICROS, by_spark, check, configured, stream_of
 from situ.core.errors import InputError
-from situ.core.time import LIMIT
+from situ.core.time import FIRST_TIME_US, LAST_TIME_US
 from situ.runtime.spark.inputs import dataframe_to_input
 
 pytestmark = pytest.mark.slow
@@ -37,6 +37,8 @@ V(n int, i8 int, i16 int, i32 int, i64 int, dec0_int int, dec2_int int, dec38_in
   at timestamp, ts timestamp) time ts
 """
 
+#: Times in range, and their neighbours that are none.
+ENDS = [FIRST_TIME_US, LAST_TIME_US, FIRST_TIME_US - 1, LAST_TIME_US + 1]
 WHOLE = [0, 1, -1, 7, 100, 9999, 10_000, -9999, 2**53 + 1, 2**63 - 1, -(2**63)]
 REAL = [0.0, -0.0, 1.5, 0.1, NAN, INF, -INF, 5e-324, 1e300]
 TEXTS = ["", "a", "straße", "🚗", "a\nb", "\\", '"', "\x7f"]
@@ -61,7 +63,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "yes": (pa.bool_(), [True, False]),
     "date": (pa.date32(), [0, 1, -1, 20_000, 106_751_992, 2**31 - 1, -(2**31)]),
     "at": (MICROS, [0, -1, 1_700_000_000_000_000, 2**62, -(2**62)]),
-    "ts": (MICROS, [0, -1, 1_700_000_000_000_000, LIMIT - 1, 1 - LIMIT, LIMIT, -LIMIT, 2**63 - 1, -(2**63)]),
+    "ts": (MICROS, [0, -1, 1_700_000_000_000_000, *ENDS, 2**63 - 1, -(2**63)]),
     "void_int": (pa.null(), [None]),
     "void": (pa.null(), [None]),
 }
@@ -133,15 +135,16 @@ def test_events_have_the_declared_types(spark: SparkSession) -> None:
 # ---- times
 
 
-def times_around(limit: int, rng: random.Random) -> list[int]:
-    near = [sign * limit + step for sign in (1, -1) for step in (-1001, -1000, -999, -2, -1, 0, 1, 2, 999, 1000, 1001)]
-    return [*near, 0, 1, -1, 999, -999, 1500, -1500, *(rng.randrange(-limit, limit) for _ in range(200))]
+def times_around(first: int, last: int, rng: random.Random) -> list[int]:
+    near = [end + step for end in (first, last) for step in (-1001, -1000, -999, -2, -1, 0, 1, 2, 999, 1000, 1001)]
+    return [*near, 0, 1, -1, 999, -999, 1500, -1500, *(rng.randrange(first, last) for _ in range(200))]
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_whole_times(spark: SparkSession, unit: str) -> None:
-    limit = {"s": LIMIT // 10**6, "ms": LIMIT // 1000, "us": LIMIT, "ns": 2**63 - 2000}[unit]
-    values = [*times_around(limit, random.Random(5)), None, 2**63 - 1, -(2**63)]
+    factor = {"s": 10**6, "ms": 1000, "us": 1, "ns": 0}[unit]
+    first, last = (end // factor if factor else sign * (2**63 - 2000) for end, sign in zip(ENDS, (-1, 1), strict=False))
+    values = [*times_around(first, last, random.Random(5)), None, 2**63 - 1, -(2**63)]
     events, rejected = check(
         spark, pa.table({"t": pa.array(values, pa.int64())}), stream_of(f"V(t int) time t in {unit}")
     )
@@ -153,7 +156,7 @@ def test_whole_times(spark: SparkSession, unit: str) -> None:
 def test_real_times(spark: SparkSession, unit: str) -> None:
     scale = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}[unit]
     rng = random.Random(6)
-    ends = [LIMIT / scale, 2.0**63 / scale]
+    ends = [-FIRST_TIME_US / scale, (LAST_TIME_US + 1) / scale, 2.0**63 / scale]
     near = [np.nextafter(end, toward) for end in ends for toward in (0, INF)] + ends
     halves = [(n + 0.5) / scale for n in (0, 1, 2, 3, -1, -2, -3, 10**6, 10**6 + 1)]  # rounded to the even one
     spread = [rng.uniform(-1, 1) * 10 ** rng.randint(-8, 20) for _ in range(300)]
@@ -171,9 +174,9 @@ def test_decimal_times(spark: SparkSession, unit: str, precision: int, scale: in
     power = {"s": 6, "ms": 3, "us": 0, "ns": -3}[unit]
     with decimal.localcontext(prec=100):
         step = D(1).scaleb(-scale)
-        ends = [D(end).scaleb(-power).quantize(step, "ROUND_FLOOR") for end in (LIMIT, -LIMIT, 2**63, -(2**63))]
+        ends = [D(end).scaleb(-power).quantize(step, "ROUND_FLOOR") for end in (*ENDS, 2**63, -(2**63))]
         values = [end + n * step for end in ends for n in (-2, -1, 0, 1, 2)]
-        values += [D(end).scaleb(-power).quantize(step, "ROUND_FLOOR") for end in (1 - LIMIT, LIMIT - 1, -1, 1, 0)]
+        values += [D(end).scaleb(-power).quantize(step, "ROUND_FLOOR") for end in (-1, 1, 0)]
         values = [value for value in values if abs(value) < 10 ** (precision - scale)]
     table = pa.table(
         {"t": pa.array([*values, *some_decimals(rng, precision, scale), None], pa.decimal128(precision, scale))}
@@ -218,7 +221,8 @@ def test_times_without_a_zone_are_taken_in_the_sessions(spark: SparkSession) -> 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
 def test_no_row_is_lost_or_doubled_at_the_ends_of_time(spark: SparkSession, kind: str, zone: str) -> None:
     # Where the zone moves a time out of range, only Catalyst knows.
-    hours = [sign * (LIMIT + n * 3_600_000_000 + m) for sign in (1, -1) for n in range(-50, 51, 2) for m in (-1, 0, 1)]
+    ends = FIRST_TIME_US, LAST_TIME_US + 1
+    hours = [end + n * 3_600_000_000 + m for end in ends for n in range(-50, 51, 2) for m in (-1, 0, 1)]
     extremes = [2**62 + 10**15, -(2**62) - 10**15, 0]
     stream = stream_of("V(ts timestamp, n int) time ts")
     micros = F.timestamp_micros(F.col("n"))
@@ -230,9 +234,9 @@ def test_no_row_is_lost_or_doubled_at_the_ends_of_time(spark: SparkSession, kind
         events, rejected = given.events.select("n", "_time", F.unix_micros("ts")).collect(), given.rejected.collect()
     in_range = [n for n, _, _ in events]
     assert sorted([*in_range, *(json.loads(row["_row"])["n"] for row in rejected)]) == sorted([*hours, *extremes])
-    assert all(abs(time) < LIMIT and time == ts for _, time, ts in events)
+    assert all(FIRST_TIME_US <= time <= LAST_TIME_US and time == ts for _, time, ts in events)
     if kind == "timestamp":
-        assert in_range == [n for n in [*hours, *extremes] if abs(n) < LIMIT]
+        assert in_range == [n for n in [*hours, *extremes] if FIRST_TIME_US <= n <= LAST_TIME_US]
     assert len(events) > 100 or kind == "date"
     assert all("out of range" in row["_reason"] or "no time in range" in row["_reason"] for row in rejected)
 

@@ -304,13 +304,11 @@ def _table(operator: Operator, batch: Batch) -> pa.Table:
 def _opened(source: Bounded, stream: Stream) -> Source | pa.Table:
     if isinstance(source, str | Path):
         return open_source(source, stream)
-    if isinstance(source, pa.Table) or hasattr(
-        type(source), "chunks"
-    ):  # of the type: a DataFrame's columns look so, too
+    if isinstance(source, Sequence):
+        return PythonSource(source, stream)
+    if isinstance(source, pa.Table) or hasattr(type(source), "chunks"):  # of the type: a DataFrame's columns look alike
         return source
-    if hasattr(source, "__arrow_c_stream__"):
-        return _arrow_table(source, stream)
-    return PythonSource(source, stream)
+    return _arrow_table(source, stream)
 
 
 def _conformed(rows: Rows, stream: Stream) -> Conformed:

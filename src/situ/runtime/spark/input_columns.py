@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, types
 from pyspark.sql import functions as F
 
-from situ.core.time import LIMIT
+from situ.core.time import FIRST_TIME_US, LAST_TIME_US
 from situ.core.types import BINARY, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type
 from situ.graph.query import TimeUnit
 
@@ -169,7 +169,7 @@ def time_reading(column: Column, value: Column, declared: Type, unit: TimeUnit |
     are few, and are then found by the statistics.
     """
     if unit is None:
-        beyond = column.isNull() | _outside(value, _micros(1 - LIMIT), _micros(LIMIT - 1))
+        beyond = column.isNull() | _outside(value, _micros(FIRST_TIME_US), _micros(LAST_TIME_US))
         return Reading(F.unix_micros(value), (beyond,))
     if isinstance(declared, Decimal):
         return _decimal_time(value, declared, unit)
@@ -181,37 +181,38 @@ def _integer_time(value: Column, unit: TimeUnit) -> Reading:
         down = F.when(value % F.lit(1000) < F.lit(0), F.lit(1)).otherwise(F.lit(0))
         return Reading(F.call_function("div", value, F.lit(1000)) - down, (value.isNull(),))
     factor = 10 ** _POWER[unit]
-    largest = (LIMIT - 1) // factor
+    first, last = -(-FIRST_TIME_US // factor), LAST_TIME_US // factor
     micros = value if unit == "us" else F.try_multiply(value, F.lit(factor))
-    return Reading(micros, (_outside(value, F.lit(-largest), F.lit(largest)),))
+    return Reading(micros, (_outside(value, F.lit(first), F.lit(last)),))
 
 
 def _double_time(value: Column, unit: TimeUnit) -> Reading:
     factor = float(decimal.Decimal(10) ** _POWER[unit])
-    end = _first_double_beyond(factor)
+    before = -_first_double_from(math.nextafter(float(-FIRST_TIME_US), math.inf), factor)
+    end = _first_double_from(float(LAST_TIME_US + 1), factor)
     # NaN is larger than every number in Spark, but statistics in Parquet files may be of the other values only: a
     # scan that pruned by them would lose its row. So this is no condition that can be pushed down.
-    outside = value.isNull() | F.isnan(value) | (value <= F.lit(-end)) | (value >= F.lit(end))
+    outside = value.isNull() | F.isnan(value) | (value <= F.lit(before)) | (value >= F.lit(end))
     return Reading(F.rint(value * F.lit(factor)).try_cast("bigint"), (outside,))
 
 
-def _first_double_beyond(factor: float) -> float:
-    """The smallest double whose product is no time in range; products grow with the double."""
-    end = LIMIT / factor
-    while end * factor >= LIMIT:
-        end = math.nextafter(end, 0)
-    while end * factor < LIMIT:
-        end = math.nextafter(end, math.inf)
-    return end
+def _first_double_from(product: float, factor: float) -> float:
+    """The smallest double that, times the factor, is at least a product; products grow with the double."""
+    first = product / factor
+    while first * factor >= product:
+        first = math.nextafter(first, 0)
+    while first * factor < product:
+        first = math.nextafter(first, math.inf)
+    return first
 
 
 def _decimal_time(value: Column, declared: Decimal, unit: TimeUnit) -> Reading:
     """Rounded down to microseconds. Bounds have the column's own type: Spark would round a mixed comparison."""
     power, step = _POWER[unit], decimal.Decimal(1).scaleb(-declared.scale)
     with decimal.localcontext(prec=100):
-        first = decimal.Decimal(1 - LIMIT).scaleb(-power).quantize(step, decimal.ROUND_CEILING)
-        # The last time is just below LIMIT, however fine the column is.
-        last = decimal.Decimal(LIMIT).scaleb(-power).quantize(step, decimal.ROUND_CEILING) - step
+        first = decimal.Decimal(FIRST_TIME_US).scaleb(-power).quantize(step, decimal.ROUND_CEILING)
+        # The last time is just below the year 10000, however fine the column is.
+        last = decimal.Decimal(LAST_TIME_US + 1).scaleb(-power).quantize(step, decimal.ROUND_CEILING) - step
         most = decimal.Decimal(10**declared.precision - 1).scaleb(-declared.scale)
     outside = value.isNull()
     if first > -most:

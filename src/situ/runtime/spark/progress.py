@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+import numpy as np
+
 from situ.runtime.spark.metrics import METRICS
 
 
@@ -94,8 +96,8 @@ def _values(row: Any) -> Mapping[str, Any]:
 
 
 def _from_json(value: Any, type_: object) -> Any:
-    """A value as JSON has it: times are milliseconds."""
-    return datetime.fromtimestamp(value / 1e3, UTC) if type_ == "timestamp" and isinstance(value, int) else value
+    """A value as JSON has it: times are milliseconds there, and microseconds here."""
+    return value * 1000 if type_ == "timestamp" and isinstance(value, int) else value
 
 
 def _seconds(watermark: object) -> float:
@@ -106,8 +108,21 @@ def _seconds(watermark: object) -> float:
         case datetime():
             return watermark.timestamp()
         case _:
-            found = datetime.fromisoformat(str(watermark))
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+            return _text_to_seconds(str(watermark))
+
+
+def _text_to_seconds(text: str) -> float:
+    """Seconds since the epoch. The clock of an old checkpoint may have come past the year 9999, where Python's calendar
+    ends, and the clock can only be put back by a query that runs.
+
+    >>> _text_to_seconds("2026-03-01 10:00:00.5"), _text_to_seconds("11476-08-15 05:20:00")
+    (1772359200.5, 300000000000.0)
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return float(np.datetime64(text, "us").astype(np.int64)) / 1e6
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 @dataclass
