@@ -148,16 +148,16 @@ def _packets(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> Iterat
             yield Packet(**row)
 
 
-def _lasting(packets: list[Packet]) -> list[object]:
-    """Packets without what was measured."""
-    lasting: list[object] = []
+def _lasting(packets: list[Packet]) -> list[str]:
+    """Packets without what was measured, as text: NaN is not equal to itself."""
+    lasting = []
     for packet in packets:
         if packet.stage != FINISHED:
-            lasting.append(packet)
+            lasting.append(repr(packet))
             continue
         for row in (row for batch in rows_of(packet.payload) for row in batch.to_pylist()):
             measured = row["_figures"] or {}
-            lasting.append(row | {"_figures": {k: v for k, v in measured.items() if k not in _MEASURED}})
+            lasting.append(repr(row | {"_figures": {k: v for k, v in measured.items() if k not in _MEASURED}}))
     return lasting
 
 

@@ -1,4 +1,4 @@
-"""Streaming on Spark: what comes out is what batches and the oracle give. Some of it runs on Spark Connect, too."""
+"""Streaming on Spark: what comes out, over a restart. That it is what the oracle gives is in `tests/conformance`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import datetime
 import json
 import math
 import os
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,15 +18,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from oracle import detect as ask_oracle
-from runtime.comparison import expected, tables
+from runtime.comparison import tables
 from runtime.spark.streaming_without_spark import (
     far_away,
-    found_in,
-    in_time,
-    micro_batches,
-    random_rules,
-    random_streams,
 )
 from situ.core.functions import Functions
 from situ.graph.operators import OperatorGraph
@@ -36,7 +29,7 @@ from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.detect import Detection, detect
 from situ.runtime.spark.progress import MicroBatch, micro_batch
-from strategies import Rows, make_rows
+from strategies import Rows
 
 pytestmark = pytest.mark.slow
 
@@ -90,46 +83,6 @@ def run_to_the_end(events: DataFrame, path: Path) -> Any:
     finally:
         query.stop()
     return query
-
-
-# --- random queries
-
-#: Found by chance: two stages, all ways of dividing work, joins, aggregations, absence at the end. More of them run
-#: without Spark: `test_stream_oracle`.
-SEEDS = [30, 38, 89]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_streaming_is_batch_is_the_oracle(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    rng = random.Random(f"Spark {seed}")
-    graph = resolve(parse(random_streams(rng) + "".join(random_rules(rng.randrange(10**6), n) for n in ("DM", "EN"))))
-    assert not any(map(has_unbounded_state, graph.operators))
-    events = make_rows(rng.choice)
-    files = Files(tmp_path / "in", graph)
-    for rows in [*few(micro_batches(rng, in_time(rng, graph, events))), far_away(graph)]:
-        files.write(rows)
-    detection = detect(graph, files.stream(spark), show_definitions=True, shards=rng.choice([1, 3]))
-    run_to_the_end(detection.events, tmp_path)
-    streamed = found_in(graph, detection.output, written(spark, tmp_path))
-    batch = detect(graph, files.table(spark), show_definitions=True)
-    of_batch = found_in(graph, batch.output, batch.events.toArrow())
-    want = expected(graph, ask_oracle(graph, events, limit=12))
-    assert sum(counter.total() for counter in want.values()) > 10
-    assert streamed == want
-    assert of_batch == expected(graph, ask_oracle(graph, {n: files_rows(files, n) for n in events}))
-
-
-def few(batches: list[Rows], most: int = 3) -> list[Rows]:
-    """Neighbours together, because each micro-batch takes a second."""
-    joined: list[Rows] = [{} for _ in range(most)]
-    for number, rows in enumerate(batches):
-        for name, some in rows.items():
-            joined[number * most // len(batches)].setdefault(name, []).extend(some)
-    return joined
-
-
-def files_rows(files: Files, stream: str) -> list[dict[str, Any]]:
-    return pq.read_table(files.root / stream).to_pylist()
 
 
 # --- everything that comes out, over a restart

@@ -22,7 +22,7 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
     """The tagged table of a query, with all definitions. Rows come in any order, in any number of partitions and
     batches; shards come to tasks at random."""
     plan = plan_on_spark(graph)
-    output = Output.of(plan.contexts(default), show_definitions=True, reuses=plan.reuses)
+    output = output_without_spark(graph)
     shards = rng.choice([1, 2, 5, 40])
     moving_shards = rng.choice([1, 2, 5])
     packets: list[pa.RecordBatch] = []
@@ -38,6 +38,12 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
         spelt = pa.array([words[number] for number in events.column(column).to_pylist()], pa.string())
         events = events.set_column(events.column_names.index(column), column, spelt)
     return events
+
+
+def output_without_spark(graph: OperatorGraph) -> Output:
+    """The form of the tagged table of a query, with all definitions."""
+    plan = plan_on_spark(graph)
+    return Output.of(plan.contexts(default), show_definitions=True, reuses=plan.reuses)
 
 
 def crossing(read: Read, table: pa.Table) -> pa.Table:

@@ -1,0 +1,14 @@
+"""What the conformance suite shares."""
+
+from __future__ import annotations
+
+import pytest
+
+from situ.runtime.spark import partitioning
+
+
+@pytest.fixture
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The windows of these queries are seconds long: slices of time that are as short."""
+    monkeypatch.setattr(partitioning, "SHORTEST_SLICE_US", 1)
+    monkeypatch.setattr(partitioning, "SLICE_PER_WINDOW", 1)

@@ -1,0 +1,147 @@
+"""Spark gives what the files, Flink and the oracle say. Several questions are one query, and so one job.
+
+A query of all of them would take longer: each of its tasks is sent the whole plan.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cases.case_file import Case, Found, compare, load
+from conformance.flink import load as load_flink
+from conformance.question import (
+    Executor,
+    Merged,
+    Question,
+    case_to_question,
+    flink_to_question,
+    rows_of,
+    scenario_to_question,
+)
+from conformance.spark_batch import SparkBatch
+from conformance.spark_streaming import SparkStreaming
+from conformance.test_cases import FILES, only_subscribed
+from conformance.test_random_queries import answer, one_rule, several_rules
+from conformance.ways import NOT_IN_TASKS, WAYS
+from strategies import random_scenario
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+#: So many cases are one query.
+TOGETHER = 6
+CASES = [load(path) for path in FILES if path.stem not in NOT_IN_TASKS]
+BOUNDED = [case for case in CASES if not case.unbounded]
+WITHOUT_END = [case for case in BOUNDED if not case_to_question(case).ends_only]
+ARRIVING = [case for case in CASES if case.unbounded]
+
+
+def groups(cases: Sequence[Case], size: int = TOGETHER) -> list[list[Case]]:
+    return [list(cases[begin : begin + size]) for begin in range(0, len(cases), size)]
+
+
+def names(cases: Sequence[Case]) -> str:
+    return f"{cases[0].name}..{cases[-1].name}"
+
+
+def in_one_run(executor: Executor, questions: Sequence[Question], seed: int) -> Iterator[Found]:
+    """What one run of all of them finds, question by question."""
+    merged = Merged.of(questions)
+    yield from merged.answers(executor.run(merged.whole, random.Random(seed)))
+
+
+def check_cases(executor: Executor, cases: Sequence[Case]) -> None:
+    answers = in_one_run(executor, [case_to_question(case) for case in cases], seed=1)
+    for case, found in zip(cases, answers, strict=True):
+        shown, expected = compare(case, lambda case, found=found: only_subscribed(case, found))  # type: ignore[misc]
+        assert shown == expected, case.name
+
+
+def check_questions(executor: Executor, questions: Sequence[Question], seed: int) -> None:
+    answers = in_one_run(executor, questions, seed)
+    for question, found in zip(questions, answers, strict=True):
+        assert rows_of(question, found) == answer(question), question
+
+
+@pytest.mark.parametrize("cases", groups(BOUNDED), ids=names)
+def test_cases_in_batches(spark: SparkSession, cases: list[Case]) -> None:
+    check_cases(SparkBatch(spark), cases)
+
+
+@pytest.mark.parametrize("cases", groups(WITHOUT_END, 2 * TOGETHER), ids=names)
+def test_cases_in_streams(spark: SparkSession, tmp_path: Path, cases: list[Case]) -> None:
+    check_cases(SparkStreaming(spark, tmp_path, micro_batches=2), cases)
+
+
+def test_rows_that_may_be_late_in_streams(spark: SparkSession, tmp_path: Path) -> None:
+    """Lateness is judged micro-batch by micro-batch: each of these has one row."""
+    check_cases(SparkStreaming(spark, tmp_path, micro_batches=100), ARRIVING)
+
+
+@pytest.mark.connect
+def test_a_few_cases_of_each(spark: SparkSession, tmp_path: Path) -> None:
+    """On Spark Connect, what a query finds cannot differ, only how rows come and go: a few are enough."""
+    check_cases(SparkBatch(spark), BOUNDED[::8])
+    check_cases(SparkStreaming(spark, tmp_path, micro_batches=2), WITHOUT_END[4::9])
+
+
+# --- Flink's cases: what the embedded engine answers, which is what Flink answers
+
+
+def test_flinks_cases(spark: SparkSession) -> None:
+    questions = [flink_to_question(case) for case in load_flink()[::12]]
+    for question, found in zip(questions, in_one_run(SparkBatch(spark), questions, 1), strict=True):
+        whole = WAYS["embedded whole"].run(question, random.Random(1))
+        assert rows_of(question, found) == rows_of(question, whole), question
+
+
+# --- random queries
+
+
+@pytest.fixture
+def settings(spark: SparkSession) -> Iterator[dict[str, str]]:
+    """What Spark is told by `tell`, and taken back."""
+    before: dict[str, str] = {}
+    yield before
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+def tell(spark: SparkSession, settings: dict[str, str], **values: object) -> None:
+    named = {
+        "partitions": "spark.sql.shuffle.partitions",
+        "adaptive": "spark.sql.adaptive.enabled",
+        "rows": "spark.sql.execution.arrow.maxRecordsPerBatch",
+    }
+    for name, value in values.items():
+        settings.setdefault(named[name], spark.conf.get(named[name]))
+        spark.conf.set(named[name], str(value))
+
+
+@pytest.mark.usefixtures("short_slices")
+@pytest.mark.parametrize(
+    ("first", "partitions", "adaptive", "rows"),
+    [(40_000, 1, "true", 10_000), (40_005, 3, "false", 1), (40_010, 8, "true", 3)],
+)
+def test_random_queries_in_batches(
+    spark: SparkSession, settings: dict[str, str], first: int, partitions: int, adaptive: str, rows: int
+) -> None:
+    tell(spark, settings, partitions=partitions, adaptive=adaptive, rows=rows)
+    questions = [scenario_to_question(f"seed {seed}", random_scenario(seed)) for seed in range(first, first + 5)]
+    check_questions(SparkBatch(spark, mixed=True), [q for q in questions if answer(q) is not None], first)
+
+
+#: Found by chance: two stages, all ways of dividing work, joins, aggregations, absence at the end.
+@pytest.mark.usefixtures("short_slices")
+def test_random_queries_in_streams(spark: SparkSession, tmp_path: Path) -> None:
+    questions = [*(several_rules(seed) for seed in (30, 38, 89)), *(one_rule(seed) for seed in range(6))]
+    questions = [q for q in questions if not q.ends_only and answer(q) is not None]
+    assert len(questions) > 4
+    check_questions(SparkStreaming(spark, tmp_path), questions, 1)

@@ -1,0 +1,112 @@
+"""Random queries over random rows find what the oracle finds, in every way that runs in this process.
+
+Seeds are run in blocks: a test each would take longer to report than to run. Most blocks are for `make storms`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from conformance.by_oracle import Oracle
+from conformance.embedded import InPieces, Whole
+from conformance.question import Executor, Question, Rows, rows_of, scenario_to_question
+from conformance.ways import ENGINES
+from oracle import TooLarge
+from runtime.spark.streaming_without_spark import random_rules, random_streams
+from situ.lang.parse import parse
+from situ.lang.resolve import resolve
+from strategies import Scenario, make_rows, random_scenario, scenarios
+
+pytestmark = pytest.mark.usefixtures("short_slices")
+
+ORACLE = Oracle(limit=12)
+WATERMARK_S = 2
+CHECKS = settings(
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+)
+
+
+def blocks(quick: int, slow: int, storm: int) -> pytest.MarkDecorator:
+    """So many blocks for `make check`, for `make test` and for `make storms`; each includes those of the one before."""
+    marks = [*[()] * quick, *[pytest.mark.slow] * (slow - quick), *[pytest.mark.storm] * (storm - slow)]
+    return pytest.mark.parametrize("block", [pytest.param(n, marks=mark) for n, mark in enumerate(marks)])
+
+
+def answer(question: Question) -> Rows | None:
+    """What the oracle says; None if brute force would take too long."""
+    try:
+        return rows_of(question, ORACLE.run(question, random.Random(0)))
+    except TooLarge:
+        return None
+
+
+def check(question: Question, executors: dict[str, Executor]) -> None:
+    want = answer(question)
+    for way, executor in executors.items():
+        if want is not None and executor.accepts(question):
+            found = rows_of(question, executor.run(question, random.Random(f"{question.name} {way}")))
+            assert found == want, f"{way}: {question}"
+
+
+def in_blocks(size: int, block: int, question_of: Callable[[int], Question], executors: dict[str, Executor]) -> None:
+    for seed in range(block * size, (block + 1) * size):
+        check(question_of(seed), executors)
+
+
+def one_rule(seed: int) -> Question:
+    """A query with up to two definitions and one subscription."""
+    return scenario_to_question(f"seed {seed}", random_scenario(seed, watermark_s=WATERMARK_S))
+
+
+def several_rules(seed: int) -> Question:
+    """Several small queries over the same streams; as streaming queries, `test_stream_oracle` has them."""
+    rng = random.Random(f"in time {seed}")
+    rules = [random_rules(rng.randrange(10**6), names) for names in ("DM", "EN")[: rng.randint(1, 2)]]
+    text = random_streams(rng) + "\n".join(rules)
+    graph = resolve(parse(text))
+    return scenario_to_question(f"several {seed}", Scenario(graph.query, make_rows(rng.choice)))
+
+
+QUICK_ONES = {way: ENGINES[way] for way in ("embedded whole", "embedded in pieces", "batch stage")}
+#: What writes and reads snapshots after every piece.
+KEEPING = {way: ENGINES[way] for way in ("embedded with restarts", "stream stage")}
+
+
+@blocks(2, 12, 60)
+def test_one_rule(block: int) -> None:
+    in_blocks(40, block, one_rule, QUICK_ONES)
+
+
+@blocks(1, 8, 40)
+def test_one_rule_with_its_state_as_bytes(block: int) -> None:
+    in_blocks(15, block, one_rule, KEEPING)
+
+
+@blocks(1, 4, 12)
+def test_several_rules(block: int) -> None:
+    in_blocks(10, block, several_rules, QUICK_ONES)
+
+
+#: Seeds that found a bug once: groups renumbered by a restart, `immediately` and `and` in timed-out output, `last`
+#: without a window and with consumption.
+HARD = [100762, 101104, 101443, 101678, 102797, 102840, 103059, 103330, 103550, 104157, 104610, 106777, 106866]
+
+
+@pytest.mark.parametrize("seed", HARD)
+def test_seeds_that_were_hard(seed: int) -> None:
+    question = one_rule(seed)
+    assert answer(question) is not None
+    check(question, ENGINES)
+
+
+@CHECKS
+@given(scenarios(watermark_s=WATERMARK_S))
+def test_what_fails_shrinks(scenario: Scenario) -> None:
+    check(scenario_to_question("found by Hypothesis", scenario), {"whole": Whole(), "in pieces": InPieces()})
