@@ -19,6 +19,7 @@ from situ.graph.query import Stream
 from situ.io.files import open_source
 from situ.kernel.arrays import I64
 from situ.kernel.batch import one_chunk
+from situ.lab.recep.selections import Settings, reuse
 from situ.lang.resolve import resolve
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
 from situ.mobility.moving_query import MovingQuery, moving_queries
@@ -27,7 +28,6 @@ from situ.reuse.deal import MOST, groups_of
 from situ.reuse.regions import TRIAL, TRIES
 from situ.reuse.totals import Totals
 from situ.runtime.embedded import Engine
-from situ.runtime.selections import Settings, reuse
 
 #: Groups that are listed.
 SHOWN = 8

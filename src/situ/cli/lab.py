@@ -76,7 +76,7 @@ def recep(
     as_json: AsJson = False,
 ) -> None:
     """Queries that share their work at a stated quality: RECEP's Figures 8a to 8i."""
-    from situ.lab.recep import RECEP
+    from situ.lab.recep.paper import RECEP
 
     _run_again(RECEP, out, quick, seed, figures, as_json)
 

@@ -1,0 +1,1 @@
+"""RECEP, again: queries that share their work. Experiments, not the product; `situ lab recep` runs them."""

@@ -1,0 +1,154 @@
+"""Quality predicted for selections that are still open (RECEP, section 4.3.2: prediction).
+
+Of a pair of selections some atomic events have arrived, and how many there will be at the end is known or usual. An
+event arrives for all selections that take it at once: one that has come for s alone will not come for s'. So at most as
+many further events lie in both as the one with fewer to come still takes.
+
+- Pessimistic: no further event lies in both. Optimistic: all that can. The truth lies between if the totals are right.
+- Current selection: as if nothing further came.
+- Event pattern: further events lie in both as often as those of the past did (balls drawn from an urn).
+
+(Where the text divides by m_s' for the recall, the total of s is meant, as in its section 3.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from situ.kernel.arrays import F64, I64
+from situ.lab.recep.estimators.hypergeometric import chance_of_at_least
+from situ.lab.recep.estimators.pairs import Counts
+from situ.quality.precision_recall import Mask, Quality, shares
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPairs:
+    """What has arrived, and how many atomic events there will be at the end; more than that may have arrived already.
+
+    >>> seen = Counts(np.array([2]), np.array([3]), np.array([4]))
+    >>> OpenPairs.of(seen, np.array([10]), np.array([2])).processed
+    array([4])
+    """
+
+    seen: Counts
+    asked: I64
+    processed: I64
+
+    @classmethod
+    def of(cls, seen: Counts, asked: I64, processed: I64) -> OpenPairs:
+        return cls(seen, np.maximum(asked, seen.asked), np.maximum(processed, seen.processed))
+
+    def most_in_both(self) -> I64:
+        """At the end."""
+        found: I64 = self.seen.both + np.minimum(self.asked - self.seen.asked, self.processed - self.seen.processed)
+        return found
+
+    def quality(self, precise: F64 | I64, complete: F64 | I64) -> Quality:
+        """If that many lie in both at the end, as far as precision and as far as recall goes."""
+        return Quality(shares(precise, self.processed), shares(complete, self.asked))
+
+
+def pessimistic(pairs: OpenPairs) -> Quality:
+    """No further event lies in both.
+
+    >>> seen = Counts(np.array([2]), np.array([3]), np.array([4]))
+    >>> pessimistic(OpenPairs.of(seen, np.array([10]), np.array([8]))).precision.tolist()
+    [0.25]
+    """
+    return pairs.quality(pairs.seen.both, pairs.seen.both)
+
+
+def optimistic(pairs: OpenPairs) -> Quality:
+    """All further events lie in both, as far as both selections still take any.
+
+    >>> seen = Counts(np.array([2]), np.array([3]), np.array([4]))
+    >>> optimistic(OpenPairs.of(seen, np.array([10]), np.array([8]))).precision.tolist()
+    [0.75]
+    """
+    most = pairs.most_in_both()
+    return pairs.quality(most, most)
+
+
+def current_selection(pairs: OpenPairs) -> Quality:
+    """The quality of what has arrived. Of nothing it is 1.
+
+    >>> seen = Counts(np.array([2]), np.array([3]), np.array([4]))
+    >>> current_selection(OpenPairs.of(seen, np.array([10]), np.array([8]))).precision.tolist()
+    [0.5]
+    """
+    return pairs.seen.quality()
+
+
+def event_pattern(pairs: OpenPairs, past: Counts) -> Quality:
+    """What is expected: of m events to come, m K / M lie in both, if K of the last M did.
+
+    `past` counts the buffered events of the two operators, pair by pair. M are those of the processed one for
+    precision, and of the asked one for recall. Where there is no past, no event is expected to lie in both.
+
+    >>> seen, past = (Counts(np.array([k]), np.array([k + 1]), np.array([2 * k])) for k in (2, 10))
+    >>> event_pattern(OpenPairs.of(seen, np.array([10]), np.array([8])), past).precision.tolist()
+    [0.5]
+    """
+    most = pairs.most_in_both()
+
+    def expected(to_come: I64, buffered: I64) -> F64:
+        in_both: F64 = pairs.seen.both + to_come * (past.both / np.maximum(buffered, 1))
+        return np.minimum(in_both, most)
+
+    precise = expected(pairs.processed - pairs.seen.processed, past.processed)
+    complete = expected(pairs.asked - pairs.seen.asked, past.asked)
+    return pairs.quality(precise, complete)
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """How likely thresholds are reached, pair by pair."""
+
+    precision: F64
+    recall: F64
+
+    def suffice(self, confidence: float) -> Mask:
+        """Where both are likely enough, each for itself.
+
+        >>> Chances(np.array([0.9, 0.8]), np.array([1.0, 1.0])).suffice(0.9).tolist()
+        [True, False]
+        """
+        enough: Mask = (self.precision >= confidence) & (self.recall >= confidence)
+        return enough
+
+
+def chances(pairs: OpenPairs, past: Counts, precision: float | F64, recall: float | F64) -> Chances:
+    """How likely the event pattern reaches these thresholds: one for all pairs, or one for each.
+
+    Events to come are drawn from those of the past, without putting back. If more are to come than the past has, the
+    past is taken as often as needed.
+
+    >>> seen, past = Counts(*3 * [np.array([0])]), Counts(*(np.array([k]) for k in (1, 4, 4)))
+    >>> chances(OpenPairs.of(seen, np.array([2]), np.array([2])), past, 0.5, 1.0)
+    Chances(precision=array([0.5]), recall=array([0.]))
+    """
+    seen = pairs.seen
+    precise = _chance(pairs.processed, seen.processed, seen.both, past.both, past.processed, precision)
+    complete = _chance(pairs.asked, seen.asked, seen.both, past.both, past.asked, recall)
+    possible = pairs.most_in_both()
+    highest = pairs.quality(possible, possible)
+    return Chances(
+        np.where(highest.precision >= precision, precise, 0.0), np.where(highest.recall >= recall, complete, 0.0)
+    )
+
+
+def _chance(total: I64, seen: I64, both: I64, good: I64, buffered: I64, threshold: float | F64) -> F64:
+    to_come = total - seen
+    times = np.maximum(-(-to_come // np.maximum(buffered, 1)), 1)
+    population = np.maximum(buffered * times, to_come)  # without a past: no event of the urn is a good one
+    return chance_of_at_least(_needed(total, threshold) - both, population, good * times, to_come)
+
+
+def _needed(total: I64, threshold: float | F64) -> I64:
+    """The least number whose share reaches the threshold, as shares are rounded: 0.07 * 100 is more than 7."""
+    needed = np.ceil(threshold * total).astype(np.int64)
+    needed -= (needed > 0) & (shares(needed - 1, total) >= threshold)
+    needed += shares(needed, total) < threshold
+    return needed

@@ -1,0 +1,1 @@
+"""RECEP's Figures 8a to 8i."""

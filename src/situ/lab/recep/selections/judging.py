@@ -1,0 +1,123 @@
+"""How good a batch would be for another: estimated from what is there (RECEP, section 4.3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from situ.kernel.arrays import F64, I64
+from situ.lab.recep.coverings.batches import Batched
+from situ.lab.recep.estimators.batches import quality_of_batches
+from situ.lab.recep.estimators.grid import Cells, Dependencies, Grids, quality_of_grids
+from situ.lab.recep.estimators.neighbours import Incoming, quality_of_shared
+from situ.lab.recep.estimators.overlap import Regions, Spans, quality_of_regions
+from situ.lab.recep.estimators.pairs import Estimator
+from situ.lab.recep.selections.arrived import Inputs
+from situ.lab.recep.selections.reading import Read
+from situ.lab.recep.selections.selected import Selected
+from situ.lab.recep.selections.sets import take
+from situ.lab.recep.selections.settings import Settings
+from situ.quality.atoms import AtomSets
+from situ.quality.precision_recall import Mask, Quality
+
+#: What agrees in its atomic events, but not in the events made of them, is not quite the same.
+NOT_QUITE = 1.0 - 1e-9
+#: Below every threshold, also on average with others.
+REFUSED = -1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What selections of an operator are judged by. `codes` are the cells of atomic events, `disparity` is that of
+    each selection if it is processed; both only if somebody asks for them. `exactly`: selections for which nothing will
+    do but the same."""
+
+    selected: Selected
+    inputs: Inputs
+    read: Read
+    codes: I64 | None
+    disparity: F64 | None
+    exactly: Mask
+
+    @classmethod
+    def of(
+        cls, selected: Selected, inputs: Inputs, read: Read, settings: Settings, disparity: F64 | None, exactly: Mask
+    ) -> Evidence:
+        codes = None
+        if isinstance(settings.estimator, Cells):
+            times_us = np.zeros(len(read.x), np.int64)
+            for stream in read.streams.values():
+                times_us[stream.event] = stream.batch.times
+            codes = settings.estimator.codes(read.x, read.y, times_us)
+        return cls(selected, inputs, read, codes, disparity, exactly)
+
+    def dependencies(self, actual: AtomSets, reuse: AtomSets) -> Dependencies:
+        """By cells, or by atomic events: a cell for each of them."""
+
+        def grids(sets: AtomSets) -> Grids:
+            if self.codes is not None:
+                return Grids.of(sets, self.codes)
+            return Grids(sets.atoms, np.ones(len(sets.atoms), np.int64), sets.offsets)
+
+        return Dependencies.of(grids(actual), grids(reuse))
+
+
+def estimator_of(
+    evidence: Evidence, rows: I64, batched: Batched, least_disparity: F64, settings: Settings
+) -> Estimator:
+    """Judges pairs of batches of some selections. `least_disparity` is the threshold of each batch."""
+    base = _of_selections(evidence, rows, settings)
+    content, exactly = evidence.selected.content[rows], evidence.exactly[rows]
+    asks_for_disparity = evidence.disparity is not None  # then the same from elsewhere is not good enough
+
+    def of_selections(asked: I64, processed: I64) -> Quality:
+        found = base(asked, processed)
+        differ = (content[asked] != content[processed]) & (found.precision == 1.0) & (found.recall == 1.0)
+        refused = exactly[asked] & (differ | (found.precision < 1.0) | (found.recall < 1.0) | asks_for_disparity)
+        return Quality(*(np.where(refused, REFUSED, np.where(differ, NOT_QUITE, one)) for one in
+                         (found.precision, found.recall)))  # fmt: skip
+
+    of_batches = batched.by_selections(settings.over, of_selections)
+    if evidence.disparity is None:
+        return of_batches
+    disparity = evidence.disparity[rows]
+
+    def by_disparity(_: I64, processed: I64) -> Quality:
+        return Quality(disparity[processed], disparity[processed])
+
+    how_far = partial(quality_of_batches, by_disparity, batched.members, settings.over)
+    return _and_disparity(of_batches, how_far, least_disparity)
+
+
+def _and_disparity(estimate: Estimator, how_far: Estimator, least: F64) -> Estimator:
+    def judge(asked: I64, processed: I64) -> Quality:
+        found, enough = estimate(asked, processed), how_far(asked, processed).precision >= least[asked]
+        return Quality(np.where(enough, found.precision, REFUSED), np.where(enough, found.recall, REFUSED))
+
+    return judge
+
+
+def _of_selections(evidence: Evidence, rows: I64, settings: Settings) -> Callable[[I64, I64], Quality]:
+    selected, read = evidence.selected, evidence.read
+    match settings.estimator:
+        case "spatial":
+            regions = regions_of_owners(read, selected.owner[rows])
+            spans = Spans(selected.begin_us[rows], selected.end_us[rows])
+            return partial(quality_of_regions, regions, spans)
+        case "per neighbour":
+            arrived = evidence.inputs.arrived
+            members = take(AtomSets(selected.rows, selected.offsets), rows)
+            annotated = Quality(arrived.precision[members.atoms], arrived.recall[members.atoms])
+            return partial(quality_of_shared, Incoming.of(arrived.event[members.atoms], members.offsets, annotated))
+        case _:
+            sets = take(selected.actual, rows), take(selected.reuse, rows)
+            return partial(quality_of_grids, evidence.dependencies(*sets))
+
+
+def regions_of_owners(read: Read, owner: I64) -> Regions:
+    """The regions of instances' interests."""
+    shape = read.shape
+    return Regions.of(read.middle_x[owner], read.middle_y[owner], shape.half_x, shape.half_y, shape.is_round)

@@ -1,0 +1,47 @@
+"""Recursive stop, for all operators of a run (RECEP, section 4.3.1).
+
+What is decided does not depend on what stops, so what is delivered does not, either. Only selections that are decided
+on while they are open can stop: with prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from situ.lab.recep.coverings.stop import NEVER, Reading, free, stops, unneeded_us
+from situ.lab.recep.selections.covering import Covered
+from situ.lab.recep.selections.deciding import Decided
+from situ.lab.recep.selections.selected import Selected
+from situ.lab.recep.selections.settings import Settings
+from situ.quality.precision_recall import Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was decided for one type of operator."""
+
+    selected: Selected
+    decided: Decided
+    covered: Covered
+    settings: Settings
+
+
+def stopped(done: Mapping[str, Done], readers: Mapping[str, Sequence[str]]) -> dict[str, Mask]:
+    """Which selections stop. Types come inputs first; `readers` names those that read each, none if it is delivered."""
+    found, reading = dict[str, Mask](), dict[str, Reading]()
+    for name in reversed(list(done)):
+        some, by = done[name].selected, done[name].covered.by
+        decided_us = done[name].decided.decided_us[done[name].decided.batch]
+        phase_us = done[name].settings.phase_us
+        if readers[name] and some.steps is not None:
+            times = (some.owner, some.begin_us, some.end_us)
+            unneeded = np.maximum.reduce([unneeded_us(*times, reading[reader]) for reader in readers[name]])
+            processed_us = np.maximum(decided_us, (some.end_us // phase_us + 1) * phase_us)
+            found[name], since = stops(by, unneeded, processed_us)
+        else:
+            found[name], since = np.zeros(len(by), np.bool_), np.full(len(by), NEVER)
+        reading[name] = Reading(some.owner, some.begin_us, some.end_us, free(by, decided_us, found[name], since))
+    return found
