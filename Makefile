@@ -25,7 +25,7 @@ $(INSTALLED): pyproject.toml
 test: lint ## lint, all tests, some of Spark's once more on Spark Connect, and the kernel's without the JIT
 	$(BIN)/python -m pytest -m "not kills" -n 2 --dist loadfile
 	SPARK_REMOTE='local[2]' $(BIN)/python -m pytest tests/runtime/spark -m connect
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist loadfile tests/kernel tests/quality tests/reuse tests/lab/recep/estimators tests/lab/recep/coverings tests/mobility/test_pairs.py tests/mobility/test_geometry.py tests/mobility/test_monitor.py tests/network/test_ways.py tests/placement/test_fronts.py tests/placement/test_time_graph.py tests/runtime/sites/test_protocol.py tests/runtime/test_*.py tests/runtime/spark/test_*_oracle.py -m "not slow and not jit_only"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist loadfile tests/kernel tests/reuse tests/lab/quality tests/lab/recep/estimators tests/lab/recep/coverings tests/mobility/test_pairs.py tests/mobility/test_geometry.py tests/mobility/test_monitor.py tests/network/test_ways.py tests/placement/test_fronts.py tests/lab/mcep/migration/test_time_graph.py tests/runtime/sites/test_protocol.py tests/runtime/test_*.py tests/runtime/spark/test_*_oracle.py -m "not slow and not jit_only"
 
 check: lint fast-tests ## before every commit: lint and the tests that are not slow
 

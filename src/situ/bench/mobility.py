@@ -28,9 +28,9 @@ from situ.core.errors import SituError
 from situ.graph.query import Update
 from situ.lab.figure import FULL
 from situ.lab.ingolstadt import trace
-from situ.lab.mcep_migration import saved
-from situ.lab.mcep_prediction import as_long_as_on_demand, traffic
-from situ.lab.mcep_switching import figure_6a, figure_6d
+from situ.lab.mcep.experiments.migration import saved
+from situ.lab.mcep.experiments.prediction import as_long_as_on_demand, traffic
+from situ.lab.mcep.experiments.switching import figure_6a, figure_6d
 from situ.mobility.interests import Interests, Updates, interests_of
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.detect import detect

@@ -26,11 +26,11 @@ from situ.bench.sections import Say, Sections, main
 from situ.bench.suite import Bar, Figure
 from situ.kernel.arrays import I64
 from situ.lab.ingolstadt import trace
+from situ.lab.quality.atoms import AtomSets
 from situ.lab.recep.coverings.cover import mqc
 from situ.lab.recep.coverings.waiting import Waiting
 from situ.lab.recep.experiments.cases import Run, measured, processed_share
 from situ.lab.recep.selections import ByCount, ByTime, Settings
-from situ.quality.atoms import AtomSets
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.detect import detect
 from situ.runtime.spark.session import spark_session

@@ -62,7 +62,7 @@ def mcep(
     as_json: AsJson = False,
 ) -> None:
     """Queries whose interest moves: MCEP's Figures 6a to 6i."""
-    from situ.lab.mcep import MCEP
+    from situ.lab.mcep.paper import MCEP
 
     _run_again(MCEP, out, quick, seed, figures, as_json)
 

@@ -37,7 +37,7 @@ class Paper:
     def experiment(self, figure: str) -> Experiment:
         """The function that makes a figure.
 
-        >>> Paper("MCEP", {"6i": "situ.lab.mcep_migration"}, "").experiment("6i").__name__
+        >>> Paper("MCEP", {"6i": "situ.lab.mcep.experiments.migration"}, "").experiment("6i").__name__
         'figure_6i'
         """
         return cast(Experiment, getattr(importlib.import_module(self.modules[figure]), f"figure_{figure}"))

@@ -141,7 +141,7 @@ def _heed(
                 asked += int(is_asked)
                 processed += int(is_processed)
                 both += int(is_asked and is_processed)
-            # A share of nothing is 1, as in quality/precision_recall.py.
+            # A share of nothing is 1, as in lab/quality/precision_recall.py.
             if (processed == 0 or both / processed >= precision) and (asked == 0 or both / asked >= recall):
                 continue
         heeded[k] = True

@@ -7,10 +7,10 @@ import pytest
 
 from situ.core.errors import SituError
 from situ.kernel.arrays import I64
+from situ.lab.quality.atoms import AtomSets
 from situ.lab.recep.coverings.batches import Batched, Selections, by_time
 from situ.lab.recep.coverings.batches import batched as batched_by
 from situ.lab.recep.coverings.cover import Heuristic, Waiting, cover, mqc
-from situ.quality.atoms import AtomSets
 
 
 def random_selections(rng: np.random.Generator, operators: int, each: int, size: int = 6) -> Selections:

@@ -8,11 +8,11 @@ import pytest
 from lab.recep.coverings import cover_by_words as words
 from situ.core.errors import SituError
 from situ.kernel.arrays import I64
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Quality, quality_of_counts
 from situ.lab.recep.coverings import family
 from situ.lab.recep.coverings.cover import Covering, Heuristic, Neighbours, Waiting, cover, exact, mnh, mqc, none
 from situ.lab.recep.coverings.exact_cover import smallest_cover
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Quality, quality_of_counts
 
 HEURISTICS: tuple[Heuristic, ...] = ("mqc", "mnh", "exact", "none")
 

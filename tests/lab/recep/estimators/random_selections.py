@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from situ.kernel.arrays import I64
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Quality
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Quality
 
 
 def by_words(asked: set[int], processed: set[int]) -> tuple[float, float]:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lab.recep.estimators.random_selections import pairs_of, random_pairs, random_sets, sets_of, share
+from situ.lab.quality.precision_recall import Quality
 from situ.lab.recep.estimators.neighbours import Incoming, quality_of_shared
 from situ.lab.recep.estimators.pairs import quality_of_pairs
-from situ.quality.precision_recall import Quality
 
 
 def random_incoming(

@@ -11,6 +11,7 @@ import pytest
 
 from lab.recep.estimators.random_selections import pairs_of, random_pairs, random_sets, sets_of, share
 from situ.kernel.arrays import I64
+from situ.lab.quality.precision_recall import Quality
 from situ.lab.recep.estimators.hypergeometric import chance_of_at_least
 from situ.lab.recep.estimators.pairs import Counts, counts_of_pairs
 from situ.lab.recep.estimators.predict import (
@@ -21,7 +22,6 @@ from situ.lab.recep.estimators.predict import (
     optimistic,
     pessimistic,
 )
-from situ.quality.precision_recall import Quality
 
 
 def random_open(rng: np.random.Generator) -> tuple[OpenPairs, Quality, Counts]:

@@ -17,10 +17,10 @@ import numpy as np
 
 from situ.core.errors import SituError
 from situ.kernel.arrays import F64, I64
+from situ.lab.quality.atoms import AtomSets
 from situ.lab.recep.coverings.waiting import Covering, Neighbours, Waiting
 from situ.lab.recep.estimators.batches import Batches, Over, quality_of_batches, selections_of_batches
 from situ.lab.recep.estimators.pairs import Estimator, quality_of_pairs
-from situ.quality.atoms import AtomSets
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ __all__ = ["Covering", "Heuristic", "Neighbours", "Waiting", "cover", "exact", "
 def cover(heuristic: Heuristic, waiting: Waiting, estimate: Estimator | None = None) -> Covering:
     """By the heuristic of that name.
 
-    >>> from situ.quality.atoms import AtomSets
+    >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3]), np.array([0, 2, 5]))
     >>> waiting = Waiting(sets, np.array([0, 1]), np.array([0.5, 0.5]), np.array([0.5, 0.5]))
     >>> [cover(name, waiting).by.tolist() for name in ("mqc", "mnh", "exact", "none")]
@@ -56,7 +56,7 @@ def mqc(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
 
     A selection that is covered first and chosen later is processed anyway, and so stands for itself.
 
-    >>> from situ.quality.atoms import AtomSets
+    >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3, 2, 3]), np.array([0, 2, 5, 7]))
     >>> waiting = Waiting(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))
     >>> mqc(waiting)
@@ -74,7 +74,7 @@ def mqc(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
 def exact(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
     """The fewest selections that cover all.
 
-    >>> from situ.quality.atoms import AtomSets
+    >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3, 2, 3]), np.array([0, 2, 5, 7]))
     >>> exact(Waiting(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))).processed.tolist()
     [1]
@@ -91,7 +91,7 @@ def exact(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
 def none(waiting: Waiting) -> Covering:
     """All are processed, and nothing is judged.
 
-    >>> from situ.quality.atoms import AtomSets
+    >>> from situ.lab.quality.atoms import AtomSets
     >>> none(Waiting(AtomSets(np.zeros(0, np.int64), np.zeros(3, np.int64)), np.arange(2), np.ones(2), np.ones(2)))
     Covering(by=array([0, 1]), estimations=0)
     """

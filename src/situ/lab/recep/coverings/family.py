@@ -12,10 +12,10 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I32, I64
 from situ.kernel.machine import inlined, jit
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.coverings.waiting import Neighbours, Waiting
 from situ.lab.recep.estimators.pairs import Estimator
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Mask
 
 #: Pairs found before they are put away, and before they are estimated: estimators may take much more room.
 CHUNK = 1 << 21

@@ -18,7 +18,7 @@ def mnh(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
     Exact figures are judged one after the other until one suffices. Estimates are asked for an operator at a time, for
     all chosen selections that have something in common with its own.
 
-    >>> from situ.quality.atoms import AtomSets
+    >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3, 2, 3]), np.array([0, 2, 5, 7]))
     >>> waiting = Waiting(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))
     >>> mnh(waiting)

@@ -20,7 +20,7 @@ import numpy as np
 
 from situ.kernel.arrays import I64
 from situ.kernel.machine import jit
-from situ.quality.precision_recall import Mask
+from situ.lab.quality.precision_recall import Mask
 
 #: A time that does not come.
 NEVER = int(np.iinfo(np.int64).max)

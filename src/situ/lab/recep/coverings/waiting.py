@@ -9,7 +9,7 @@ import numpy as np
 
 from situ.core.errors import SituError
 from situ.kernel.arrays import F64, I64
-from situ.quality.atoms import AtomSets
+from situ.lab.quality.atoms import AtomSets
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.kernel.machine import jit
+from situ.lab.quality.precision_recall import Quality
 from situ.lab.recep.estimators.pairs import Estimator, check_pairs
-from situ.quality.precision_recall import Quality
 
 #: The mean over the selections of a batch, or the least: if that is enough, every selection is good enough.
 Over = Literal["average", "every"]

@@ -13,9 +13,9 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.kernel.machine import jit
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Mask, shares
 from situ.lab.recep.estimators.overlap import Regions
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Mask, shares
 
 
 def disparity(sets: AtomSets, x: F64, y: F64, used: AtomSets, regions: Regions) -> F64:

@@ -14,8 +14,8 @@ import numpy as np
 
 from situ.kernel.arrays import I64
 from situ.kernel.machine import inlined, jit
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Quality, quality_of_counts
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Quality, quality_of_counts
 
 #: Of asked and processed selections, pair by pair.
 Estimator = Callable[[I64, I64], Quality]

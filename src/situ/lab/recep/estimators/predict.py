@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
+from situ.lab.quality.precision_recall import Mask, Quality, shares
 from situ.lab.recep.estimators.hypergeometric import chance_of_at_least
 from situ.lab.recep.estimators.pairs import Counts
-from situ.quality.precision_recall import Mask, Quality, shares
 
 
 @dataclass(frozen=True, slots=True)

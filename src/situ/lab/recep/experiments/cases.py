@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from situ.kernel.arrays import F64, I64
 from situ.lab.figure import QUICK, Points, Say, Scale
 from situ.lab.ingolstadt import trace
+from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.selections import Settings, Thresholds, reuse
-from situ.quality.precision_recall import Mask
 
 S = 1_000_000
 #: With changes of lanes that makes five events a second in all, of 330 vehicles. (The paper: two of 500.) It is hard

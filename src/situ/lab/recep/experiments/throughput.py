@@ -23,13 +23,13 @@ from situ.kernel.arrays import F64, I64
 from situ.kernel.machine import jit
 from situ.lab.claims import Part
 from situ.lab.figure import QUICK, Figure, Points, Say, Scale
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Mask, Quality, regions_hold
 from situ.lab.recep.coverings.batches import Batched, Selections, by_time
 from situ.lab.recep.coverings.cover import mqc
 from situ.lab.recep.coverings.waiting import Covering, Waiting
 from situ.lab.recep.estimators.pairs import Counts, Estimator, quality_of_pairs
 from situ.lab.recep.estimators.predict import OpenPairs, event_pattern
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Mask, Quality, regions_hold
 
 WINDOW = 30
 SELECTIONS, FEW_SELECTIONS = 10_000, 400

@@ -13,6 +13,8 @@ import numpy as np
 
 from situ.core.errors import SituError
 from situ.kernel.arrays import F64, I64
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.coverings.batches import Batched, Selections, batched
 from situ.lab.recep.coverings.cover import cover
 from situ.lab.recep.coverings.family import Family, family_of
@@ -24,8 +26,6 @@ from situ.lab.recep.selections.managers import Regions, neighbours_of
 from situ.lab.recep.selections.predicting import Foresight, foresight, predictor_of
 from situ.lab.recep.selections.sets import after_another, take, united
 from situ.lab.recep.selections.settings import ByTime, Settings
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Mask
 from situ.runtime.clock import BEGINNING
 
 

@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Mask, Quality
 from situ.lab.recep.coverings.batches import Batched
 from situ.lab.recep.estimators.batches import quality_of_batches
 from situ.lab.recep.estimators.grid import Cells, Dependencies, Grids, quality_of_grids
@@ -20,8 +22,6 @@ from situ.lab.recep.selections.reading import Read
 from situ.lab.recep.selections.selected import Selected
 from situ.lab.recep.selections.sets import take
 from situ.lab.recep.selections.settings import Settings
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Mask, Quality
 
 #: What agrees in its atomic events, but not in the events made of them, is not quite the same.
 NOT_QUITE = 1.0 - 1e-9

@@ -15,6 +15,8 @@ import numpy as np
 
 from situ.kernel.arrays import I64
 from situ.kernel.machine import jit
+from situ.lab.quality.atoms import AtomSets
+from situ.lab.quality.precision_recall import Quality
 from situ.lab.recep.estimators.grid import Dependencies, counts_of_grids
 from situ.lab.recep.estimators.overlap import quality_of_regions
 from situ.lab.recep.estimators.pairs import Estimator
@@ -23,8 +25,6 @@ from situ.lab.recep.selections.deciding import Decided
 from situ.lab.recep.selections.judging import Evidence, regions_of_owners
 from situ.lab.recep.selections.sets import after_another, take, united
 from situ.lab.recep.selections.settings import ByTime, Settings
-from situ.quality.atoms import AtomSets
-from situ.quality.precision_recall import Quality
 
 #: The recent past, where batches have no length of time.
 RECENT_US = 30_000_000

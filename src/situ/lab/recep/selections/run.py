@@ -20,6 +20,8 @@ from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import as_timestamps
 from situ.kernel.operator import Context, contexts_of
+from situ.lab.mcep.switching.steps import with_windows
+from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.coverings.stop import Reading, unneeded_us
 from situ.lab.recep.selections.arrived import Arrived, Inputs, inputs_of
 from situ.lab.recep.selections.choosing import Question, chosen
@@ -35,8 +37,6 @@ from situ.lab.recep.selections.streaming import Streamed, disparity_of, measured
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.mobility.moving_query import INTEREST, MovingQuery, moving_queries
-from situ.quality.precision_recall import Mask
-from situ.runtime.switching.steps import with_windows
 
 
 @dataclass(frozen=True, slots=True)

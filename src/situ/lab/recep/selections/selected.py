@@ -18,13 +18,13 @@ from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch
 from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.operator import Context
+from situ.lab.mcep.switching.buffer import origin_numbers
+from situ.lab.mcep.switching.steps import Steps, are_independent, steps_of
+from situ.lab.quality.atoms import AtomSets
 from situ.lab.recep.selections.arrived import Inputs
 from situ.lab.recep.selections.sets import take, united, with_one
 from situ.mobility.interests import Interests
 from situ.mobility.moving_query import INTEREST
-from situ.quality.atoms import AtomSets
-from situ.runtime.switching.buffer import origin_numbers
-from situ.runtime.switching.steps import Steps, are_independent, steps_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from situ.kernel.arrays import I64
 from situ.kernel.machine import jit, jit_with_memory
-from situ.quality.atoms import AtomSets
+from situ.lab.quality.atoms import AtomSets
 
 
 def single(count: int) -> AtomSets:

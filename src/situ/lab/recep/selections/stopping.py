@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.coverings.stop import NEVER, Reading, free, stops, unneeded_us
 from situ.lab.recep.selections.covering import Covered
 from situ.lab.recep.selections.deciding import Decided
 from situ.lab.recep.selections.selected import Selected
 from situ.lab.recep.selections.settings import Settings
-from situ.quality.precision_recall import Mask
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch
 from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.operator import Context, no_events
+from situ.lab.mcep.switching.buffer import whole_numbers
+from situ.lab.quality.precision_recall import Quality, quality_of_sets
 from situ.lab.recep.estimators.disparity import disparity
 from situ.lab.recep.selections.arrived import Arrived, Dependence, Inputs
 from situ.lab.recep.selections.covering import Covered
@@ -26,8 +28,6 @@ from situ.lab.recep.selections.reading import Read
 from situ.lab.recep.selections.selected import Selected
 from situ.lab.recep.selections.sets import take
 from situ.mobility.moving_query import INTEREST
-from situ.quality.precision_recall import Quality, quality_of_sets
-from situ.runtime.switching.buffer import whole_numbers
 
 
 @dataclass(frozen=True, slots=True)
