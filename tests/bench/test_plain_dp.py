@@ -7,7 +7,7 @@ import pytest
 
 from placement.compare import same_front
 from situ.bench.plain_dp import plain_dp
-from situ.lab.cases import Case, Shape, random_case
+from situ.lab.panorama.experiments.cases import Case, Shape, random_case
 from situ.network.generate import antennas
 from situ.placement.coverage import Coverage
 from situ.placement.evaluate import evaluate

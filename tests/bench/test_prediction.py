@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from situ.bench.prediction import RANDOM, draw_histogram, errors, predictions, summary, thinned
-from situ.lab.cases import Shape, random_case
+from situ.lab.panorama.experiments.cases import Shape, random_case
+from situ.lab.panorama.simulation.draw import draw
+from situ.lab.panorama.simulation.simulate import simulate
 from situ.network.generate import antennas
 from situ.placement.coverage import Coverage
 from situ.placement.naive import naive
-from situ.runtime.sites.draw import draw
-from situ.runtime.sites.simulate import simulate
 
 
 def test_what_is_pushed_is_as_predicted() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from situ.lab.claims import Part
 from situ.lab.figure import Figure, draw, to_json, to_markdown
+from situ.lab.panorama.experiments.claims import Part
 
 PARTS = Part("it grows", "from 1 to 2", True), Part("it doubles", "2.0 times", False)
 CURVES = {"ours": ((0.0, 1.0), (10.0, 2.0)), "theirs": ((0.0, 3.0), (10.0, -4.0))}

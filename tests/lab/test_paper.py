@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from situ.cli.app import app
 from situ.core.errors import InputError, SituError
-from situ.lab.claims import Part
 from situ.lab.figure import QUICK, Figure, Say, Scale
 from situ.lab.mcep import paper as mcep
 from situ.lab.mcep.paper import MCEP
+from situ.lab.panorama.experiments.claims import Part
 from situ.lab.paper import Paper
 from situ.lab.recep import paper as recep
 from situ.lab.recep.paper import RECEP

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from situ.lab.cases import Shape, random_case
+from situ.lab.panorama.experiments.cases import Shape, random_case
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.generate import random_geometric

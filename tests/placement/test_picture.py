@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from situ.lab.cases import Shape, random_case
+from situ.lab.panorama.experiments.cases import Shape, random_case
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.generate import antennas, broker_tree, random_geometric

@@ -2,9 +2,9 @@
 
 `python -m situ.bench.placement [--only optimal plain-dp greedy+ proximity ratios prediction]`
 
-Cases are random (`situ.lab.cases`): a chain of three complex events of three inputs, ten sources for each event, rates
-log-uniform from 0.01 to 10 per s, windows from 0.1 to 2 s, on networks of antennas. A mechanism is timed from a network
-of which no way is known yet, with its kernels compiled.
+Cases are random (`situ.lab.panorama.experiments.cases`): a chain of three complex events of three inputs, ten sources
+for each event, rates log-uniform from 0.01 to 10 per s, windows from 0.1 to 2 s, on networks of antennas. A mechanism
+is timed from a network of which no way is known yet, with its kernels compiled.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rich.progress import Progress
 from situ.bench.plain_dp import plain_dp
 from situ.bench.suite import Bar, Figure
 from situ.core.errors import SituError
-from situ.lab.cases import Case, Shape, random_case
-from situ.lab.measure import limited
+from situ.lab.panorama.experiments.cases import Case, Shape, random_case
+from situ.lab.panorama.experiments.measure import limited
 from situ.network.generate import antennas
 from situ.placement.cpp import cpp
 from situ.placement.greedy import greedy_plus

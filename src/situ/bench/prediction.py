@@ -2,9 +2,10 @@
 
 `python -m situ.bench.prediction [--cases N] [--mechanism NAME] [--cost NAME] [--events N] [--seed N] [--out PNG]`
 
-A case is a chain of three complex events on a network of antennas (`situ.lab.cases`). For a simulation event by event,
-every event has a number u, drawn evenly below a prime m, and an operator of selectivity p takes the combinations of
-events whose sum of u, modulo m, is below p x m: that is as good as chance, and the same in every run.
+A case is a chain of three complex events on a network of antennas (`situ.lab.panorama.experiments.cases`). For a
+simulation event by event, every event has a number u, drawn evenly below a prime m, and an operator of selectivity p
+takes the combinations of events whose sum of u, modulo m, is below p x m: that is as good as chance, and the same in
+every run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ import numpy as np
 
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import F64
-from situ.lab.cases import Case, random_case
+from situ.lab.panorama.experiments.cases import Case, random_case
+from situ.lab.panorama.simulation.compare import Comparison, compare_with_model
+from situ.lab.panorama.simulation.draw import VALUES, draw
+from situ.lab.panorama.simulation.simulate import simulate
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.generate import antennas
@@ -29,9 +33,6 @@ from situ.placement.from_graph import problem_of
 from situ.placement.mechanisms import mechanism
 from situ.placement.plan import Placed, Steps
 from situ.placement.problem import CostModel, Kind, PlannedOperator, Problem
-from situ.runtime.sites.compare import Comparison, compare_with_model
-from situ.runtime.sites.draw import VALUES, draw
-from situ.runtime.sites.simulate import simulate
 
 SITES = 200
 CASES = 100

@@ -40,8 +40,8 @@ def panorama(
     as_json: AsJson = False,
 ) -> None:
     """Where operators run and what is pulled: PaNORAMA's Figures 9, 10 and 11."""
-    from situ.lab.claims import verdict
-    from situ.lab.panorama import chosen, run, to_json
+    from situ.lab.panorama.experiments.claims import verdict
+    from situ.lab.panorama.paper import chosen, run, to_json
 
     with user_errors(as_json):
         names = chosen(_names(figures))

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from situ.lab.claims import Part, verdict
+from situ.lab.panorama.experiments.claims import Part, verdict
 from situ.lab.pictures import save
 
 if TYPE_CHECKING:

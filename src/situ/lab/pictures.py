@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from situ.core.errors import SituError
-from situ.lab.table import Curve
+from situ.lab.panorama.experiments.table import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,1 +1,1 @@
-"""Sites: what is pushed to an operator and what it pulls, and a simulation that counts it."""
+"""Sites: what is pushed to an operator, and what it pulls."""

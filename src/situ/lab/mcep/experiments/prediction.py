@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from situ.kernel.arrays import I64
-from situ.lab.claims import Part
 from situ.lab.figure import QUICK, Figure, Points, Say, Scale
 from situ.lab.ingolstadt import trace
 from situ.lab.mcep.prediction.regions import QueryEvents
 from situ.lab.mcep.prediction.simulate import Predictor, Settings, Switches, simulate
+from situ.lab.panorama.experiments.claims import Part
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import F64
 from situ.kernel.batch import EXTENT
-from situ.lab.claims import Part
 from situ.lab.figure import QUICK, Figure, Points, Say, Scale
 from situ.lab.mcep.experiments.switching_cases import (
     ACCIDENT,
@@ -32,6 +31,7 @@ from situ.lab.mcep.experiments.switching_cases import (
     trips,
 )
 from situ.lab.mcep.switching.switch import switch
+from situ.lab.panorama.experiments.claims import Part
 from situ.lab.quality.precision_recall import quality_of_counts
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from situ.lab.claims import Part
 from situ.lab.figure import QUICK, Figure, Points, Say, Scale
+from situ.lab.panorama.experiments.claims import Part
 from situ.lab.recep.experiments.cases import Run, S, crowded, means, measured, processed_share, runs, told
 from situ.lab.recep.selections import ByCount, ByTime, Settings
 

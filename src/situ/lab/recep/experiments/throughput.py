@@ -21,8 +21,8 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.kernel.machine import jit
-from situ.lab.claims import Part
 from situ.lab.figure import QUICK, Figure, Points, Say, Scale
+from situ.lab.panorama.experiments.claims import Part
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask, Quality, regions_hold
 from situ.lab.recep.coverings.batches import Batched, Selections, by_time

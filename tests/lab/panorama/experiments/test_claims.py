@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from situ.lab import claims
-from situ.lab.claims import Part, verdict
-from situ.lab.sweeps import OURS
-from situ.lab.table import Curve
+from situ.lab.panorama.experiments import claims
+from situ.lab.panorama.experiments.claims import Part, verdict
+from situ.lab.panorama.experiments.sweeps import OURS
+from situ.lab.panorama.experiments.table import Curve
 
 
 def curve(name: str, *means: float, x: tuple[float, ...] = (1.0, 2.0)) -> Curve:

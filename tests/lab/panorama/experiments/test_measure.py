@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from situ.lab.cases import Shape
-from situ.lab.measure import TOPOLOGIES, Setting, case_of, discovered, limited, measured
+from situ.lab.panorama.experiments.cases import Shape
+from situ.lab.panorama.experiments.measure import TOPOLOGIES, Setting, case_of, discovered, limited, measured
 from situ.placement.finish import naive_placement
 from situ.placement.mechanisms import mechanism
 from situ.placement.plan import Plan, pushed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from situ.lab.fraud import SHARES, WINDOWS_S, fraud_case
+from situ.lab.panorama.experiments.fraud import SHARES, WINDOWS_S, fraud_case
 from situ.network.generate import antennas
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from situ.core.errors import InputError, did_you_mean
-from situ.lab import claims
-from situ.lab.claims import Judge, Part, verdict
-from situ.lab.measure import HERE, TOPOLOGIES, Row, measured
+from situ.lab.panorama.experiments import claims
+from situ.lab.panorama.experiments.claims import Judge, Part, verdict
+from situ.lab.panorama.experiments.measure import HERE, TOPOLOGIES, Row, measured
+from situ.lab.panorama.experiments.sweeps import FULL, QUICK, Scale, Sweep, sweeps
+from situ.lab.panorama.experiments.table import Curve, Metric, curves
 from situ.lab.pictures import Panel, check_can_draw, draw_boxes, draw_curves
-from situ.lab.sweeps import FULL, QUICK, Scale, Sweep, sweeps
-from situ.lab.table import Curve, Metric, curves
 
 LABELS: dict[Metric, str] = {
     "factor": "transmission factor",

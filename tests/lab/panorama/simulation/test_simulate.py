@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lab.panorama.simulation.scenarios import Scenario, embedded, random_plan, random_scenario
 from runtime.sites.combinations import Event, Question
-from runtime.sites.scenarios import Scenario, embedded, random_plan, random_scenario
 from situ.core.errors import InputError
+from situ.lab.panorama.simulation.events import Occurred
+from situ.lab.panorama.simulation.simulate import Run, simulate
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.network import Link, Network, Site
@@ -22,9 +24,7 @@ from situ.placement.from_graph import problem_of
 from situ.placement.plan import Placed
 from situ.placement.problem import PlacementError
 from situ.runtime.embedded.engine import Engine
-from situ.runtime.sites.events import Occurred
 from situ.runtime.sites.protocol import NEVER
-from situ.runtime.sites.simulate import Run, simulate
 
 
 def rows(events: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:

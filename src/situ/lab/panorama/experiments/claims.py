@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from situ.kernel.arrays import F64
-from situ.lab.sweeps import OURS
-from situ.lab.table import Curve, ratio
+from situ.lab.panorama.experiments.sweeps import OURS
+from situ.lab.panorama.experiments.table import Curve, ratio
 
 Curves: TypeAlias = dict[str, Curve]
 

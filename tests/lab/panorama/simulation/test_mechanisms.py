@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.sites.scenarios import random_scenario
-from runtime.sites.test_simulate import check_complex_events, check_latencies, run_of
+from lab.panorama.simulation.scenarios import random_scenario
+from lab.panorama.simulation.test_simulate import check_complex_events, check_latencies, run_of
 from situ.placement.mechanisms import MECHANISMS
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from situ.lab.measure import Row
-from situ.lab.table import curves
+from situ.lab.panorama.experiments.measure import Row
+from situ.lab.panorama.experiments.table import curves
 
 
 def row(mechanism: str, x: float, seed: int, cost: float, network: str = "antennas", found: bool = True) -> Row:

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from situ.core.errors import InputError
+from situ.lab.panorama.simulation.draw import VALUES, draw, replay
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.network import Link, Network, NetworkError, Site
 from situ.placement.problem import Sources
-from situ.runtime.sites.draw import VALUES, draw, replay
 
 NETWORK = Network((Site("edge"), Site("hub")), (Link("edge", "hub", 1.0),))
 SOURCES = {"A": Sources(np.array([0, 1]), np.array([30.0, 10.0]))}

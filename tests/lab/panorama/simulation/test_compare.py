@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from situ.lab.panorama.simulation.compare import Comparison, compare_with_model, relative_error
+from situ.lab.panorama.simulation.draw import draw
+from situ.lab.panorama.simulation.simulate import simulate
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.network import Link, Network, Site
@@ -14,9 +17,6 @@ from situ.placement.evaluate import evaluate
 from situ.placement.from_graph import problem_of
 from situ.placement.plan import Placed
 from situ.placement.problem import Problem
-from situ.runtime.sites.compare import Comparison, compare_with_model, relative_error
-from situ.runtime.sites.draw import draw
-from situ.runtime.sites.simulate import simulate
 
 NETWORK = Network(
     (Site("one"), Site("two"), Site("three")), (Link("one", "two", 1.0), Link("two", "three", 1.0, hops=2))

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from situ.lab.cases import Case, selectivities
+from situ.lab.panorama.experiments.cases import Case, selectivities
+from situ.lab.panorama.experiments.scatter import scatter
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.network import Network
-from situ.network.scatter import scatter
 from situ.network.statistics import Statistics
 
 CALLS_PER_S = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from situ.lab.cases import Case, Shape, random_case, scattered_again
+from situ.lab.panorama.experiments.cases import Case, Shape, random_case, scattered_again
 from situ.network.generate import antennas
 from situ.network.network import Network
 from situ.placement.problem import Kind

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from situ.lab.panorama.simulation.simulate import Run
 from situ.placement.evaluate import cost_of, traffic_of
 from situ.placement.plan import Placed
 from situ.placement.problem import Problem
-from situ.runtime.sites.simulate import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from situ.lab.cases import Shape
-from situ.lab.measure import Setting
+from situ.lab.panorama.experiments.cases import Shape
+from situ.lab.panorama.experiments.measure import Setting
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from situ.lab.cases import Case, Shape, random_case, scattered_again
-from situ.lab.fraud import fraud_case
+from situ.lab.panorama.experiments.cases import Case, Shape, random_case, scattered_again
+from situ.lab.panorama.experiments.fraud import fraud_case
 from situ.network.generate import antennas
 from situ.network.load import load_network
 from situ.network.network import Network
@@ -21,7 +21,7 @@ from situ.placement.plan import Plan
 from situ.placement.problem import Problem
 
 #: Real networks, from the Internet Topology Zoo.
-TOPOLOGIES = tuple(sorted((Path(__file__).parent / "data" / "topologies").glob("*.graphml")))
+TOPOLOGIES = tuple(sorted((Path(__file__).parents[1] / "topologies").glob("*.graphml")))
 
 #: How rows name the networks of antennas; the topologies have names of their own.
 HERE = "antennas"

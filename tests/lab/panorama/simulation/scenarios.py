@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from situ.core.errors import SituWarning
 from situ.graph.operators import OperatorGraph
+from situ.lab.panorama.simulation.events import Occurred
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.network import Link, Network, Site
@@ -21,7 +22,6 @@ from situ.placement.from_graph import problem_of
 from situ.placement.plan import Placed, Steps
 from situ.placement.problem import PlannedOperator, Problem
 from situ.runtime.embedded.engine import Engine
-from situ.runtime.sites.events import Occurred
 
 STREAMS = ("A", "B", "C", "D", "E")
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from situ.cli.app import app
 from situ.core.errors import InputError, SituError
-from situ.lab import panorama
-from situ.lab.panorama import PICTURES, chosen
+from situ.lab.panorama import paper as panorama
+from situ.lab.panorama.experiments.sweeps import FULL, QUICK, sweeps
+from situ.lab.panorama.paper import PICTURES, chosen
 from situ.lab.pictures import LOOKS
-from situ.lab.sweeps import FULL, QUICK, sweeps
 
 
 def test_all_of_the_papers_figures() -> None:

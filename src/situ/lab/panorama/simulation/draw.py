@@ -12,9 +12,9 @@ from situ.core.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_A
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.kernel.arrays import I64
+from situ.lab.panorama.simulation.events import Occurred
 from situ.network.network import Network
 from situ.placement.problem import Sources
-from situ.runtime.sites.events import Occurred
 
 #: Whole numbers are drawn from 0 up to here. A prime: sums and multiples of them, modulo it, are as evenly spread.
 VALUES = 1_000_003

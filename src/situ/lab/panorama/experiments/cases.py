@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from situ.graph.operators import OperatorGraph
+from situ.lab.panorama.experiments.scatter import scatter
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.network import Network
-from situ.network.scatter import scatter
 from situ.network.statistics import Statistics
 from situ.placement.coverage import Coverage
 from situ.placement.from_graph import planned, problem_of

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from network.networks import line
+from situ.lab.panorama.experiments.scatter import scatter
 from situ.network.generate import antennas
 from situ.network.network import Link, Network, NetworkError, Site
-from situ.network.scatter import scatter
 
 
 def widths(network: Network, diameter_hops: int, times: int = 10) -> list[int]:

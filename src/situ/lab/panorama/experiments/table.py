@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from situ.kernel.arrays import F64
-from situ.lab.measure import HERE, Row
+from situ.lab.panorama.experiments.measure import HERE, Row
 
 Where = Literal["antennas", "real"]
 Metric = Literal["factor", "discovered", "seconds", "proximity"]

@@ -33,10 +33,10 @@ from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps
 from situ.kernel.compile import RuleProgram, compile_operator, start_operator
 from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of
+from situ.lab.panorama.simulation.events import Events, Occurred, latest_of_origins, numbered, observed
 from situ.placement.evaluate import latencies, sets_of_steps
 from situ.placement.plan import Placed
 from situ.placement.problem import Kind, PlacementError, PlannedOperator, Problem
-from situ.runtime.sites.events import Events, Occurred, latest_of_origins, numbered, observed
 from situ.runtime.sites.protocol import (
     NEVER,
     NO_REQUESTS,

@@ -1,0 +1,1 @@
+"""A simulation of a plan, event by event: what its sites push and pull, counted."""
