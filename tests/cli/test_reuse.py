@@ -81,8 +81,7 @@ def test_explain_measures_on_sources(tmp_path: Path) -> None:
     assert code == 0
     assert "measured on the sources" in out
     assert "12 interests in" in out  # all drive at once
-    assert "sharing selections instead of regions" in out
-    assert "  Bright: reuse o" in out  # on or off
+    assert "selections" not in out  # no engine shares them, so there is no advice about them
 
 
 def test_explain_measures_nothing_where_nothing_is_shared(tmp_path: Path) -> None:

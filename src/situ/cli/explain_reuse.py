@@ -5,21 +5,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from situ.core.time import format_duration, format_time
+from situ.cli.show import cell
 from situ.core.types import to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.io.files import open_source
 from situ.kernel.arrays import I64
 from situ.kernel.batch import one_chunk
-from situ.lab.recep.selections import Settings, reuse
 from situ.lang.resolve import resolve
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
 from situ.mobility.moving_query import MovingQuery, moving_queries
@@ -31,8 +30,6 @@ from situ.runtime.embedded import Engine
 
 #: Groups that are listed.
 SHOWN = 8
-#: Selection managers look at so many consumers, for so long.
-SAMPLED, SAMPLED_US = 25, 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +43,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What reuse does on sources: CPU time with it and without, and the groups when there are most consumers. `chosen`:
-    what selection managers would do about each operator then."""
+    """What reuse does on sources: CPU time with it and without, and the groups when there are most consumers."""
 
     totals: Totals
     shared_s: float
     alone_s: float
     at_us: int
     groups: tuple[Group, ...]
-    chosen: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """
@@ -78,10 +73,6 @@ class Measured:
             *(f"  {group.interests} around ({group.x:.7g}, {group.y:.7g})" for group in listed[:SHOWN]),
         ]
         lines += [f"  and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []
-        if self.chosen:
-            minute = format_duration(SAMPLED_US)
-            lines.append(f"sharing selections instead of regions, by {SAMPLED} consumers in {minute} from then on:")
-            lines += [f"  {name}: " + words.replace("\n", "\n  ") for name, words in self.chosen.items()]
         return "\n".join(lines)
 
 
@@ -129,8 +120,7 @@ def measure_reuse(graph: OperatorGraph, paths: Mapping[str, Path]) -> dict[str, 
             seconds, engine = _timed(shared, paths)
             at_us, groups = _groups(query, paths[query.focal.name])
             alone_s, _ = _timed(alone, paths)
-            chosen = _chosen(shared, query, paths, at_us) if groups else {}
-            found[query.name] = Measured(engine.reuse[query.name], seconds, alone_s, at_us, groups, chosen)
+            found[query.name] = Measured(engine.reuse[query.name], seconds, alone_s, at_us, groups)
     return found
 
 
@@ -177,23 +167,6 @@ def _interests(query: MovingQuery, path: Path) -> Interests:
     consumer, x, y = (one_chunk(column) for column in rows.columns)
     return interests_of(Updates(consumer, times, reals(x), reals(y)), query.subscription.update or BASIC,
                         query.focal.degrees)  # fmt: skip
-
-
-def _chosen(graph: OperatorGraph, query: MovingQuery, paths: Mapping[str, Path], at_us: int) -> dict[str, str]:
-    """What selection managers would do about each operator, and why."""
-    longest_us = query.lifetime_us + max(query.before_us.values())
-    streams, tables = [], {}
-    for stream in graph.streams:
-        rows, times = _read(paths[stream.name], stream, [attribute.name for attribute in stream.attributes])
-        begin_us = at_us - (longest_us if stream.name in query.before_us else 0)
-        rows = rows.filter(pa.array((times >= begin_us) & (times < at_us + SAMPLED_US)))
-        if stream.name not in query.before_us:  # it tells where consumers are, and nothing else
-            who = rows[query.consumer[1]]
-            rows = rows.filter(pc.is_in(who, who.unique().slice(0, SAMPLED)))
-        tables[stream.name] = rows
-        streams.append(replace(stream, attributes=tuple(replace(a, path=()) for a in stream.attributes)))
-    sampled = resolve(replace(graph.query, streams=tuple(streams)))
-    return reuse(sampled, query.name, tables, Settings(auto=True)).chosen
 
 
 def _read(path: Path, stream: Stream, names: list[str]) -> tuple[pa.Table, I64]:
