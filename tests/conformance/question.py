@@ -22,8 +22,9 @@ from oracle.events import read_stream
 from runtime.comparison import _rows, tables
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
+from situ.graph.rule_properties import has_unbounded_state
 from situ.lang.parse import parse
-from situ.lang.resolve import has_unbounded_state, resolve
+from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
 from strategies import Scenario

@@ -6,13 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from situ.cli.show import cell
+from situ.core.time import format_time
 from situ.core.types import to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream

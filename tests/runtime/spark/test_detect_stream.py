@@ -24,7 +24,6 @@ from runtime.spark.streaming_without_spark import (
 )
 from situ.core.functions import Functions
 from situ.graph.operators import OperatorGraph
-from situ.graph.rule_properties import has_unbounded_state
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.detect import Detection, detect

@@ -18,7 +18,7 @@ from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, concat
 from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.groups import GroupIndex
-from situ.kernel.operator import Context, RunningOperator, no_events
+from situ.kernel.operator import Chosen, Context, RunningOperator, no_events
 from situ.lab.mcep.switching.buffer import NUMBER, as_origins, whole_numbers
 from situ.lab.mcep.switching.messages import Counts, Kept, Link, Marker, Progress, Received, Streamed
 from situ.lab.mcep.switching.provenance import Provenance

@@ -25,7 +25,7 @@ from situ.kernel.arrays import I64
 from situ.kernel.batch import Batch, Calls
 from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import Context
-from situ.kernel.windows import own_conditions
+from situ.kernel.window_program import own_conditions
 from situ.lab.mcep.switching.execution import Execution, SelectionWindow, chain_us, execution_of
 from situ.mobility.history import history_us
 
