@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from situ.core.memory import memory_bytes
 from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.memory import memory_bytes
 from situ.runtime.spark.session import (
     LOG_SETTINGS,
     borrowed_session,

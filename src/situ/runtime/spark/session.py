@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from situ.core.memory import memory_bytes
 from situ.runtime.spark.errors import SparkError, spark_errors
 from situ.runtime.spark.java import java_for_spark
-from situ.runtime.spark.memory import memory_bytes
 from situ.runtime.spark.workers import python_for_workers
 
 if TYPE_CHECKING:
