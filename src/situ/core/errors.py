@@ -50,6 +50,10 @@ class StateError(SituError):
     """A snapshot cannot be restored: another version, another program."""
 
 
+class MemoryExceeded(SituError):
+    """A query needs more memory than it may use."""
+
+
 class SituWarning(UserWarning):
     """What a query says runs, but not as one may expect."""
 

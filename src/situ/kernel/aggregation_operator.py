@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from situ.core.memory import MemoryBudget
 from situ.graph.patterns import steps_of
 from situ.graph.query import Case
 from situ.kernel.arrays import I64
@@ -97,10 +98,10 @@ class PreRows:
 class AggregationOperator:
     """`aggr every T`."""
 
-    def __init__(self, program: AggregationProgram, calls: Calls, chosen: Chosen | None) -> None:
+    def __init__(self, program: AggregationProgram, calls: Calls, memory: MemoryBudget, chosen: Chosen | None) -> None:
         self.context, self.kind, self.calls = program.context, program.kind, calls
         self.cases = program.context.operator.rule.cases
-        self.contents = [WindowContent(steps, calls, chosen) for steps in program.cases]
+        self.contents = [WindowContent(steps, calls, memory, chosen) for steps in program.cases]
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         records = [
@@ -137,9 +138,13 @@ class AggregationOperator:
 
     def _records(self, case: Case, content: WindowContent, inputs: Mapping[str, Batch], before: int) -> _Records:
         store, index = content.add(inputs)
-        members = content.members(store, index, before)
-        types = content.steps.types
-        rows = RecordRows(self.context, members, store, types)
+        pieces = [self._records_of(case, content, members, store) for members in content.members(store, index, before)]
+        content.retain(store, index, before)
+        joined = _concat_records([records for records in pieces if len(records.time)])
+        return _Records(np.zeros(0, np.int64), np.zeros(0, np.int64), {}, {}) if joined is None else joined
+
+    def _records_of(self, case: Case, content: WindowContent, members: Members, store: Store) -> _Records:
+        rows = RecordRows(self.context, members, store, content.steps.types)
         complete = np.ones(len(members), np.bool_)
         any_ = np.zeros(len(members), np.bool_)
         for step in steps_of(case.detect):
@@ -155,7 +160,6 @@ class AggregationOperator:
                 columns[item.name] = evaluate(item.expression, rows, **self.calls).take(indices)
             columns |= {k: v.take(indices) for k, v in self._carried(members, store, rows, case).items()}
         keys = {name: rows.group(name).take(indices) for name in self.context.group_by} if len(chosen) else {}
-        content.retain(store, index, before)
         return _Records(members.window[chosen], members.time[chosen], columns, keys)
 
     def _carried(self, members: Members, store: Store, rows: RecordRows, case: Case) -> dict[str, pa.Array]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from situ.core.memory import MemoryBudget
 from situ.kernel.compiled_case import CompiledCase
 from situ.kernel.groups import GroupIndex
-from situ.kernel.matcher import Matcher
+from situ.kernel.matcher import Matcher, Reserve
 from situ.kernel.operator import Context
 from situ.kernel.policies import Policies, Waiting
 from situ.kernel.store import Store, empty_store
@@ -27,10 +28,10 @@ class CaseState:
     retained: Store
 
     @classmethod
-    def empty(cls, context: Context, case: CompiledCase, shards: int) -> CaseState:
+    def empty(cls, context: Context, case: CompiledCase, shards: int, memory: MemoryBudget) -> CaseState:
         rule = context.operator.rule
         return cls(
-            Matcher.empty(case.program, shards if rule.group_by else 1),
+            Matcher.empty(case.program, shards if rule.group_by else 1, _reserve(context.operator.name, memory)),
             Policies.of(case.program, rule.after_match),
             GroupIndex(),
             empty_store(context, case.stored),
@@ -83,3 +84,17 @@ class CaseState:
         self.matcher.groups["positions"][groups] = 0
         self.matcher.groups["selections"][groups] = 0
         self.policies.forget(groups)
+
+
+def _reserve(rule: str, memory: MemoryBudget) -> Reserve:
+    """Asks for memory on behalf of a rule's partial matches and matches."""
+
+    def reserve(more_bytes: int) -> None:
+        memory.require(
+            more_bytes,
+            rule,
+            "there are too many matches, or partial ones, at once",
+            "Shorten its window, group it by a key, or say `then` or `greedy` where every combination counts now.",
+        )
+
+    return reserve

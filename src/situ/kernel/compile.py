@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TypeAlias, assert_never
 
 from situ.core.errors import QueryError
+from situ.core.memory import MemoryBudget
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Aggregation, Join
 from situ.graph.rule_properties import has_unbounded_state
@@ -35,21 +36,26 @@ def compile_operator(context: Context) -> RuleProgram:
 
 
 def start_operator(
-    program: RuleProgram, failed_calls: Counter[str], threads: int = 1, chosen: Chosen | None = None
+    program: RuleProgram,
+    failed_calls: Counter[str],
+    memory: MemoryBudget,
+    threads: int = 1,
+    chosen: Chosen | None = None,
 ) -> RunningOperator:
     """A program at work, with no state yet.
 
-    Calls of users' functions that fail are counted in `failed_calls`, by function. A grouped pattern is matched by
-    `threads` threads, a power of two. `chosen`: only these selections are processed.
+    Calls of users' functions that fail are counted in `failed_calls`, by function. What would take more than `memory`
+    ends with an error. A grouped pattern is matched by `threads` threads, a power of two. `chosen`: only these
+    selections are processed.
     """
     calls = Calls(functions=program.context.functions, errors=failed_calls)
     match program:
         case PatternProgram():
-            return PatternOperator(program, calls, threads, chosen)
+            return PatternOperator(program, calls, memory, threads, chosen)
         case AggregationProgram():
-            return AggregationOperator(program, calls, chosen)
+            return AggregationOperator(program, calls, memory, chosen)
         case JoinProgram():
-            return JoinOperator(program, calls, chosen)
+            return JoinOperator(program, calls, memory, chosen)
         case _:
             assert_never(program)
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from situ.core.memory import MemoryBudget
 from situ.graph.expressions import aliases_of
 from situ.graph.patterns import decidable, steps_of
 from situ.kernel.arrays import I64
-from situ.kernel.batch import ORIGINS, Batch, Calls, as_timestamps
+from situ.kernel.batch import ORIGINS, Batch, Calls, as_timestamps, concat
 from situ.kernel.columns import Rows, evaluate, evaluate_condition
 from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import (
@@ -31,19 +32,24 @@ from situ.kernel.windows import Members, WindowContent, put_into, tables_of_case
 class JoinOperator:
     """`join every T on k`: combinations of events of one window that agree in k."""
 
-    def __init__(self, program: JoinProgram, calls: Calls, chosen: Chosen | None) -> None:
+    def __init__(self, program: JoinProgram, calls: Calls, memory: MemoryBudget, chosen: Chosen | None) -> None:
         self.context, self.kind, self.calls = program.context, program.kind, calls
         (self.case,) = program.context.operator.rule.cases
         self.steps = tuple(steps_of(self.case.detect))
-        self.content = WindowContent(program.cases[0], calls, chosen)
+        self.content = WindowContent(program.cases[0], calls, memory, chosen)
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         store, index = self.content.add(inputs)
-        members = self.content.members(store, index, before)
-        combined = self._combinations(members, store)
+        pieces = [self._joined(members, store) for members in self.content.members(store, index, before)]
         self.content.retain(store, index, before)
+        events = concat([no_events(self.context), *pieces]) if pieces else no_events(self.context)
+        return Produced(events.take(np.argsort(events.times, kind="stable")), no_events(self.context), before)
+
+    def _joined(self, members: Members, store: Store) -> Batch:
+        """The combinations of some windows as complex events."""
+        combined = self._combinations(members, store)
         if len(combined.record) == 0:
-            return Produced(no_events(self.context), no_events(self.context), before)
+            return no_events(self.context)
         rows = CombinationRows(self.context, store, combined, self.content.steps.types)
         columns = {item.name: evaluate(item.expression, rows, **self.calls) for item in self.case.assign}
         events = np.stack([combined.rows[step.alias] for step in self.steps], axis=1).reshape(-1)
@@ -53,8 +59,7 @@ class JoinOperator:
         if self.context.provenance:
             columns["_selection"] = pa.array(members.window[combined.record])
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], events, offsets)
-        batch = complex_events(self.context, members.time[combined.record], columns)
-        return Produced(batch.take(np.argsort(batch.times, kind="stable")), no_events(self.context), before)
+        return complex_events(self.context, members.time[combined.record], columns)
 
     def snapshot(self) -> dict[str, pa.Table]:
         return tables_of_cases([self.content.snapshot()])

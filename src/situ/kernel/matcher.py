@@ -115,6 +115,9 @@ def concat_matches(parts: list[Matches]) -> Matches:
     return Matches(*[*columns, offsets, events, np.concatenate([part.path_variable for part in parts])])
 
 
+#: Asks whether so many bytes more may be used; raises MemoryExceeded if not.
+Reserve = Callable[[int], None]
+
 #: Evaluates a host condition (its number, the event under test, the last node of the path, the nodes): 1 if it holds.
 Host = Callable[[int, int, int, Nodes], int]
 
@@ -139,15 +142,16 @@ class Shard:
     runs: Runs
     nodes: Nodes
     counters: I64
+    reserve: Reserve
 
     @classmethod
-    def empty(cls, runs: int = POOL, nodes: int = 4 * POOL) -> Shard:
+    def empty(cls, reserve: Reserve, runs: int = POOL, nodes: int = 4 * POOL) -> Shard:
         """With room for so many at first."""
         counters = np.zeros(COUNTERS, np.int64)
         counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
         pool = _records(RUN, runs)
         pool["state"] = -1
-        return cls(pool, _records(NODE, nodes), counters)
+        return cls(pool, _records(NODE, nodes), counters, reserve)
 
     def run(
         self, order: I64, kept: int, number: int, shards: int, code: Code, events: Events, groups: Groups, host: int
@@ -155,7 +159,7 @@ class Shard:
         """Offer those events in order that are its own; the matches they complete or whose deadline they pass."""
         fired = _records(FIRED, max(1024, len(order) // (2 * shards)))
         if len(self.nodes) < len(order) // (2 * shards):  # less often full, so that fewer pieces are joined
-            self.nodes = _grown(self.nodes, len(order) // (2 * shards))
+            self._grow_nodes(len(order) // (2 * shards))
         stack = Stack(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8))
         found: list[Matches] = []
         at, status = 0, -1
@@ -171,6 +175,7 @@ class Shard:
             elif status == FIRED_FULL:
                 found.append(self.written(fired, code))
                 if len(fired) < 2 * room:
+                    self.reserve(4 * room * FIRED.itemsize)
                     fired = _grown(fired, 4 * room)
         found.append(self.written(fired, code))
         return concat_matches(found)
@@ -193,6 +198,7 @@ class Shard:
         offsets = np.zeros(count + 1, np.int64)
         path_lengths(fired, self.nodes, count, offsets[1:])
         np.cumsum(offsets, out=offsets)
+        self.reserve(10 * int(offsets[-1]) + count * FIRED.itemsize)
         path_event, path_variable = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int16)
         write_paths(fired, self.nodes, code, count, offsets, path_event, path_variable)
         names = ("time", "event", "group", "first_position", "selection", "timed_out")
@@ -208,7 +214,7 @@ class Shard:
         if self.counters[RUNS_USED] + runs > len(self.runs):
             self._grow_runs(2 * runs)
         if self.counters[NODES_USED] + nodes > len(self.nodes):
-            self.nodes = _grown(self.nodes, 2 * len(self.nodes) + 2 * nodes)
+            self._grow_nodes(2 * len(self.nodes) + 2 * nodes)
 
     def remove_groups(self, gone: np.ndarray, groups: Groups) -> None:
         """Remove the runs of groups that are marked by number. The others move together, so that none are free."""
@@ -228,13 +234,18 @@ class Shard:
 
     def _grow_runs(self, room: int) -> None:
         before = len(self.runs)
+        self.reserve((2 * before + room) * RUN.itemsize)
         self.runs = _grown(self.runs, 2 * before + room)
         self.runs["state"][before:] = -1
 
     def _make_room_for_nodes(self, room: int) -> None:
         self.compact_nodes()
         if self.counters[NODES_USED] + room > len(self.nodes) // 2:
-            self.nodes = _grown(self.nodes, 2 * len(self.nodes) + room)
+            self._grow_nodes(2 * len(self.nodes) + room)
+
+    def _grow_nodes(self, size: int) -> None:
+        self.reserve(size * NODE.itemsize)
+        self.nodes = _grown(self.nodes, size)
 
 
 def _room_for(code: Code, groups: Groups, group: int) -> int:
@@ -251,8 +262,8 @@ class Matcher:
     groups: Groups
 
     @classmethod
-    def empty(cls, program: Program, shards: int) -> Matcher:
-        return cls(program, [Shard.empty() for _ in range(shards)], _records(GROUP, 0))
+    def empty(cls, program: Program, shards: int, reserve: Reserve) -> Matcher:
+        return cls(program, [Shard.empty(reserve) for _ in range(shards)], _records(GROUP, 0))
 
     @property
     def live(self) -> int:

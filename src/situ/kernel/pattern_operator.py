@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from situ.core.memory import MemoryBudget
 from situ.core.types import to_arrow
 from situ.graph.patterns import is_plain
 from situ.graph.query import Within
@@ -54,14 +55,17 @@ class Candidates:
 class CaseRun:
     """One case of a pattern rule with its state."""
 
-    def __init__(self, program: PatternProgram, number: int, calls: Calls, shards: int, chosen: Chosen | None) -> None:
+    def __init__(
+        self, program: PatternProgram, number: int, calls: Calls, memory: MemoryBudget, shards: int,
+        chosen: Chosen | None,
+    ) -> None:  # fmt: skip
         self.context = context = program.context
         self.compiled = program.cases[number]
         self.calls, self.chosen = calls, chosen
         rule = context.operator.rule
         self.case = rule.cases[number]
         self.program = self.compiled.program
-        self.state = CaseState.empty(context, self.compiled, shards)
+        self.state = CaseState.empty(context, self.compiled, shards, memory)
         carried = {name: self.state.retained.columns[name] for name in self._logged()} if context.provenance else {}
         self.log = SelectionLog.empty(self.case.within, carried) if context.provenance else None
 
@@ -409,9 +413,11 @@ def _joint_ranks(columns: list[pa.Array]) -> list[pa.Array]:
 class PatternOperator:
     """A pattern rule at work: its cases side by side."""
 
-    def __init__(self, program: PatternProgram, calls: Calls, shards: int, chosen: Chosen | None) -> None:
+    def __init__(
+        self, program: PatternProgram, calls: Calls, memory: MemoryBudget, shards: int, chosen: Chosen | None
+    ) -> None:
         self.context = program.context
-        self.cases = [CaseRun(program, number, calls, shards, chosen) for number in range(len(program.cases))]
+        self.cases = [CaseRun(program, number, calls, memory, shards, chosen) for number in range(len(program.cases))]
 
     def snapshot(self) -> dict[str, pa.Table]:
         return self._of_cases([case.snapshot() for case in self.cases])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import StateError
+from situ.core.memory import MemoryBudget
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import Batch, Calls, one_chunk
 from situ.kernel.groups import GroupIndex, is_among
@@ -20,6 +22,8 @@ from situ.kernel.store import Store, concat_stores, empty_store, gather, order_p
 from situ.kernel.window_program import WINDOW_TABLES, WindowSteps
 
 _BEGINNING = np.iinfo(np.int64).min
+#: So many pairs of a window and an event are looked at together, and the memory that one of them takes meanwhile.
+PAIRS_AT_ONCE, BYTES_PER_PAIR = 1 << 22, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,9 @@ class Members:
 class WindowContent:
     """Events that open windows still need, of all inputs of one operator."""
 
-    def __init__(self, steps: WindowSteps, calls: Calls, chosen: Chosen | None) -> None:
+    def __init__(self, steps: WindowSteps, calls: Calls, memory: MemoryBudget, chosen: Chosen | None) -> None:
         self.steps, self.context, self.window = steps, steps.context, steps.window
-        self.calls, self.chosen = calls, chosen
+        self.calls, self.memory, self.chosen = calls, memory, chosen
         # For windows of events, by group: positions so far, and windows closed.
         self.counted = GroupIndex()
         self.counts, self.closed = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -103,31 +107,45 @@ class WindowContent:
         store.group = index.numbers(keys, len(store))
         return store.take(counting_order(store.group, len(index))), index
 
-    def members(self, store: Store, index: GroupIndex, before: int) -> Members:
-        """The content of the windows that close now."""
+    def members(self, store: Store, index: GroupIndex, before: int) -> Iterator[Members]:
+        """The content of the windows that close now, some windows at a time."""
+        first, last = self._closing(store, index, before)
+        for low, high in pieces_of_windows(first, last, PAIRS_AT_ONCE):
+            self.memory.require(
+                BYTES_PER_PAIR * PAIRS_AT_ONCE,
+                self.context.operator.name,
+                f"an event lies in up to {-(-self.window.over // self.window.every):,} windows",
+                "Let windows begin less often, or be shorter.",
+            )
+            yield self._members(store, np.maximum(first, low), np.minimum(last, high))
+
+    def _closing(self, store: Store, index: GroupIndex, before: int) -> tuple[I64, I64]:
+        """By event, the numbers of the first and of the last window that close now and hold it; none, if the last comes
+        before the first."""
         every, over = self.window.every, self.window.over
         if self.window.unit == "time":
             # A window that ends at k * every holds an event at t if t < k * every <= t + over.
             first, last = store.time // every + 1, (store.time + over) // every
-        else:
-            first, last = store.position // every, (store.position + over) // every - 1
+            latest = last if before == NO_DEADLINE else np.minimum(last, before // every)
+            return np.maximum(first, self.closed_before // every + 1), latest
+        counted = self._counted(index)[store.group]
+        first, last = store.position // every, (store.position + over) // every - 1
+        return np.maximum(first, self.closed[counted]), np.minimum(last, self.counts[counted] // every - 1)
+
+    def _members(self, store: Store, first: I64, last: I64) -> Members:
         counts = np.maximum(last - first + 1, 0)
         event = np.repeat(np.arange(len(store)), counts)
         begin = np.cumsum(counts) - counts
         number = first[event] + np.arange(len(event)) - begin[event]
-        if self.window.unit == "time":
-            ends = number * every
-            closed = (ends > self.closed_before) & ((ends <= before) | (before == NO_DEADLINE))
-            if self.context.slice_us is not None:
-                closed &= self.context.begins_in_slice(
-                    ends - over, store.columns[f"group.{SLICE}"].take(pa.array(event))
-                )
-        else:
-            counted = self._counted(index)[store.group[event]]
-            closed = (number >= self.closed[counted]) & (number < self.counts[counted] // every)
+        if self.context.slice_us is not None and self.window.unit == "time":
+            slices = store.columns[f"group.{SLICE}"].take(pa.array(event))
+            begins = number * self.window.every - self.window.over
+            mine = self.context.begins_in_slice(begins, slices)
+            event, number = event[mine], number[mine]
         if self.chosen is not None:
-            closed &= self._chosen(store, event, number)
-        return self._sorted(event[closed], number[closed], store)
+            mine = self._chosen(store, event, number)
+            event, number = event[mine], number[mine]
+        return self._sorted(event, number, store)
 
     def _counted(self, index: GroupIndex) -> I64:
         """The numbers under which groups are counted."""
@@ -222,6 +240,29 @@ class WindowContent:
 
 def _grown(numbers: I64, size: int) -> I64:
     return np.concatenate([numbers, np.zeros(size - len(numbers), np.int64)])
+
+
+def pieces_of_windows(first: I64, last: I64, most: int) -> list[tuple[int, int]]:
+    """Windows by number, cut into ranges of which each has about `most` pairs of a window and an event, at most.
+
+    `first` and `last` are those of every event. A range has at least one window, however many events that holds.
+
+    >>> pieces_of_windows(np.array([0, 8]), np.array([9, 9]), 5)
+    [(0, 4), (5, 8), (9, 9)]
+    """
+    held = last >= first
+    if not held.any():
+        return []
+    starts, ends = np.sort(first[held]), np.sort(last[held]) + 1
+    edges = np.union1d(starts, ends)
+    # Between two edges, all windows hold equally many events.
+    events = np.searchsorted(starts, edges[:-1], "right") - np.searchsorted(ends, edges[:-1], "right")
+    pairs_before = np.concatenate([[0], np.cumsum(events * np.diff(edges))])
+    cuts = np.arange(most, pairs_before[-1], most)
+    stretch = np.searchsorted(pairs_before, cuts, "right") - 1
+    into = (cuts - pairs_before[stretch]) // np.maximum(events[stretch], 1)
+    begins = np.unique(np.concatenate([edges[:1], edges[stretch] + into]))
+    return [(int(low), int(high) - 1) for low, high in pairwise([*begins, edges[-1]]) if high > low]
 
 
 def tables_of_cases(cases: Sequence[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:

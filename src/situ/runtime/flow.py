@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.errors import StateError
+from situ.core.memory import MemoryBudget
 from situ.graph.operators import Operator
 from situ.graph.query import Stream
 from situ.kernel.batch import Batch, concat, without_duplicates
@@ -87,6 +88,7 @@ class Flow:
     threads: int = 1
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
     failed_calls: Counter[str] = field(default_factory=Counter)
+    memory: MemoryBudget = field(default_factory=MemoryBudget.of_process)
     duplicates: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -99,7 +101,7 @@ class Flow:
         of_one = self.threads // max(len(self.programs), 1)  # operators run side by side first
         threads = 1 << max(of_one.bit_length() - 1, 0)
         chosen = self.chosen.get(program.context.operator.name)
-        operator = start_operator(program, self.failed_calls, threads, chosen)
+        operator = start_operator(program, self.failed_calls, self.memory, threads, chosen)
         return _Node(program, operator, {type_: Inbox() for type_ in program.context.inputs})
 
     def _order_nodes(self) -> None:
@@ -164,6 +166,10 @@ class Flow:
         def step(node: _Node) -> Produced:
             limit = min([passed, *map(low, node.inboxes)])
             inputs = {t: batch for t, inbox in node.inboxes.items() if (batch := inbox.before(limit)) is not None}
+            if inputs:
+                self.memory.require(
+                    0, node.name, f"with the state of {len(self.nodes):,} rules", "Run fewer rules or keys at once."
+                )
             return node.operator.process(inputs, limit)
 
         if len(level) > 1 and self.threads > 1 and events >= WORTH_A_THREAD:

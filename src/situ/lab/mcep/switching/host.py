@@ -6,7 +6,6 @@ it is told that nothing more will come.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
@@ -16,9 +15,9 @@ import pyarrow as pa
 
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, concat
-from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import Chosen, Context, RunningOperator, no_events
+from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import NUMBER, as_origins, whole_numbers
 from situ.lab.mcep.switching.messages import Counts, Kept, Link, Marker, Progress, Received, Streamed
 from situ.lab.mcep.switching.provenance import Provenance
@@ -137,7 +136,7 @@ class OperatorHost:
         self._processed_us, self._produced, self._number = BEGINNING, [], marker.number
 
     def _fresh(self, chosen: Chosen | None = None) -> RunningOperator:
-        return start_operator(compile_operator(self._context), Counter(), chosen=chosen)
+        return fresh_operator(self._context, chosen)
 
     # --- correlation steps
 

@@ -18,9 +18,10 @@ from situ.graph.patterns import steps_of as pattern_steps_of
 from situ.graph.query import From, Skip, Within
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
-from situ.kernel.compile import compile_operator, start_operator
+from situ.kernel.compile import compile_operator
 from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import Context
+from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import NUMBER, as_bytes, origin_numbers, whole_numbers
 
 
@@ -96,7 +97,7 @@ def steps_of(context: Context, inputs: Mapping[str, Batch]) -> Steps:
 
 
 def _of_pattern(context: Context, inputs: Mapping[str, Batch]) -> Steps:
-    found = start_operator(compile_operator(context), Counter(), chosen={}).process(inputs, NO_DEADLINE).selections
+    found = fresh_operator(context, {}).process(inputs, NO_DEADLINE).selections
     assert found is not None, "the kernel names selections"
     within = context.operator.rule.cases[0].within
     assert within is not None, "`with_windows` gave it one"

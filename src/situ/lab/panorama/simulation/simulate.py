@@ -31,8 +31,9 @@ from situ.core.functions import default as default_functions
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps
-from situ.kernel.compile import RuleProgram, compile_operator, start_operator
+from situ.kernel.compile import RuleProgram, compile_operator
 from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of
+from situ.lab.fresh_operator import fresh_operator
 from situ.lab.panorama.simulation.events import Events, Occurred, latest_of_origins, numbered, observed
 from situ.placement.evaluate import latencies, sets_of_steps
 from situ.placement.plan import Placed
@@ -328,7 +329,7 @@ def _reader(planned: PlannedOperator, placed: Placed, context: Context) -> _Read
         )
     program = compile_operator(context)
     filters = {event: _filter(program, event) for event in planned.events}
-    return _Reader(planned, placed, context, start_operator(program, Counter()), filters)
+    return _Reader(planned, placed, context, fresh_operator(context), filters)
 
 
 def _filter(program: RuleProgram, event: str) -> Filter:

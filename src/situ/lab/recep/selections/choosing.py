@@ -6,7 +6,6 @@ processed. Both are timed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -14,8 +13,8 @@ from itertools import product
 import numpy as np
 
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
-from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.operator import Context
+from situ.lab.fresh_operator import fresh_operator
 from situ.lab.recep.coverings.choose import Choice, Nearest, Trial, choose
 from situ.lab.recep.coverings.cover import Heuristic
 from situ.lab.recep.estimators.grid import Cells
@@ -111,8 +110,7 @@ def _selection_s(question: Question, rows: I64) -> float:
 
     def seconds(which: np.ndarray) -> float:
         begin_s = question.clock()
-        program = compile_operator(question.context)
-        start_operator(program, Counter(), chosen=steps.chosen(which)).process(question.inputs.batches, NO_DEADLINE)
+        fresh_operator(question.context, steps.chosen(which)).process(question.inputs.batches, NO_DEADLINE)
         return question.clock() - begin_s
 
     seconds(some)  # may be compiled

@@ -7,7 +7,6 @@ run as it is, and each of its complex events stands for a selection, that of the
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +15,8 @@ from situ.graph.query import Aggregation, Join
 from situ.graph.rule_properties import compares_matches
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch
-from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.operator import Context
+from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import origin_numbers
 from situ.lab.mcep.switching.steps import Steps, are_independent, steps_of
 from situ.lab.quality.atoms import AtomSets
@@ -84,7 +83,7 @@ def selected(context: Context, inputs: Inputs, interests: Interests) -> Selected
 
 
 def _as_it_is(context: Context, inputs: Inputs) -> Selected:
-    produced = start_operator(compile_operator(context), Counter()).process(inputs.batches, NO_DEADLINE)
+    produced = fresh_operator(context).process(inputs.batches, NO_DEADLINE)
     events = produced.events
     rows, offsets = origin_numbers(events.columns[ORIGINS])
     owner = events.columns[INTEREST].to_numpy(zero_copy_only=False)

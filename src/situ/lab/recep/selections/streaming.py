@@ -7,7 +7,6 @@ instance that one selection is processed for several times gets its events once.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +14,8 @@ import pyarrow as pa
 
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch
-from situ.kernel.compile import compile_operator, start_operator
 from situ.kernel.operator import Context, no_events
+from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import whole_numbers
 from situ.lab.quality.precision_recall import Quality, quality_of_sets
 from situ.lab.recep.estimators.disparity import disparity
@@ -50,7 +49,7 @@ def processed(context: Context, inputs: Inputs, selected: Selected, by: I64) -> 
     chosen = selected.steps.chosen(by == np.arange(len(by)))
     if not chosen:
         return no_events(context), np.zeros(0, np.int64)
-    running = start_operator(compile_operator(context), Counter(), chosen=chosen)
+    running = fresh_operator(context, chosen)
     events = running.process(inputs.batches, NO_DEADLINE).events
     if not len(events):
         return events, np.zeros(0, np.int64)
