@@ -153,6 +153,13 @@ def run(
         typer.Option("--format", help="Of the files in a directory. Default: parquet.", show_default=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote.")] = False,
+    group_readable: Annotated[
+        bool,
+        typer.Option(
+            "--group-readable",
+            help="Let the group read results and checkpoint (modes 0750 and 0640). Default: nobody else (0700, 0600).",
+        ),
+    ] = False,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -191,9 +198,11 @@ def run(
     from situ.cli.engines import chosen_spark
     from situ.cli.follow import FollowOptions, follow_file, refuse_with_follow, refuse_without_follow
     from situ.cli.run import Out, run_file
+    from situ.io.permissions import GROUP_READABLE, PRIVATE
 
     with user_errors(as_json):
-        options = FollowOptions(checkpoint, control, every, once, shards, levels, metrics)
+        permissions = GROUP_READABLE if group_readable else PRIVATE
+        options = FollowOptions(checkpoint, control, every, once, shards, levels, metrics, permissions)
         spark = chosen_spark("spark" if follow and engine is None else engine, master, conf or [])
         if follow:
             refuse_with_follow(options, engine == "embedded", overwrite, limit, out, file_format)
@@ -201,8 +210,8 @@ def run(
             to_json = error_to_json if as_json else None
             follow_file(file, source or [], out, file_format or "parquet", options, functions, spark, to_json)
             return
-        refuse_without_follow(options, source or [], out)
-        results = Out(Path(out), file_format or "parquet", overwrite) if out else None
+        refuse_without_follow(options, out)
+        results = Out(Path(out), file_format or "parquet", overwrite, permissions) if out else None
         summary = run_file(file, source or [], results, 10 if limit is None else limit, functions, spark)
         if as_json:
             typer.echo(json.dumps(summary.to_json()))

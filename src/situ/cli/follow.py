@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from situ.cli.engines import OnSpark
 from situ.cli.query_file import import_functions, read_query
-from situ.cli.run import paths_of_streams, say_if_compiling
+from situ.cli.run import addresses_of_streams, say_if_compiling
 from situ.core.errors import InputError, SituError
 from situ.core.time import format_duration, parse_duration
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.io.files import Format
+from situ.io.permissions import PRIVATE, Permissions
 from situ.runtime.spark.session import borrowed_session, require_pyspark, running_session, spark_defaults
+from situ.runtime.spark.stream_addresses import is_url, shown_address
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +56,7 @@ class FollowOptions:
     shards: int | None = None
     levels: int | None = None
     metrics: str | None = None
+    permissions: Permissions = PRIVATE
 
     @property
     def given(self) -> list[str]:
@@ -61,22 +64,17 @@ class FollowOptions:
         >>> FollowOptions(checkpoint=Path("here"), once=True).given
         ['--checkpoint', '--once']
         """
-        return [f"--{field.name}" for field in fields(self) if getattr(self, field.name) not in (None, False)]
+        alone = (field.name for field in fields(self) if field.name != "permissions")
+        return [f"--{name}" for name in alone if getattr(self, name) not in (None, False)]
 
 
-def refuse_without_follow(options: FollowOptions, sources: list[str], out: str | None) -> None:
+def refuse_without_follow(options: FollowOptions, out: str | None) -> None:
     """What makes no sense without --follow."""
     if options.given:
         raise InputError(
             f"{options.given[0]} is for --follow", remedy=f"Add --follow, or leave out {options.given[0]}."
         )
-    for address in (source.partition("=")[2] for source in sources):
-        if _is_url(address):
-            raise InputError(
-                f"{shown_address(address)} is a stream that does not end, and without --follow situ reads files",
-                remedy="Add --follow and --checkpoint DIR.",
-            )
-    if out is not None and _is_url(out):
+    if out is not None and is_url(out):
         raise InputError(
             f"{shown_address(out)} takes results of --follow only", remedy="Give --out a directory, or add --follow."
         )
@@ -99,27 +97,11 @@ def refuse_with_follow(
     elif options.once and options.every is not None:
         cause = "--once reads what is there and ends, --every says how often to look"
         remedy = "Leave out one of them."
-    elif format_ is not None and (out is None or _is_url(out)):
+    elif format_ is not None and (out is None or is_url(out)):
         cause, remedy = f"--format {format_} is for files", "Leave it out, or give --out a directory."
     else:
         return
     raise InputError(cause, remedy=remedy)
-
-
-def _is_url(address: str) -> bool:
-    return "://" in address and not address.startswith("file://")
-
-
-def shown_address(address: str) -> str:
-    """An address without what may be secret in it: what stands before an @, and options.
-
-    >>> shown_address("mqtt://ann:secret@broker/city?qos=0"), shown_address("found/today")
-    ('mqtt://broker/city', 'found/today')
-    """
-    if not _is_url(address):
-        return address
-    scheme, _, rest = address.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 def follow_file(
@@ -137,7 +119,7 @@ def follow_file(
     begun = time.monotonic()
     require_pyspark()
     module = import_functions(functions)
-    job = job_of(file, sources, options)
+    job = job_of(file, sources, options, out)
     from situ.cli.run_spark import ship
     from situ.cli.spark_progress import waiting
     from situ.runtime.spark.checkpoint import Checkpoint
@@ -147,7 +129,7 @@ def follow_file(
     served_at = metrics_address(options.metrics) if options.metrics is not None else None
     ended = threading.Event()
     with ExitStack() as stack:
-        stack.enter_context(Checkpoint(job.checkpoint).locked())
+        stack.enter_context(Checkpoint(job.checkpoint, job.permissions).locked())
         opening = open_rules(job)
         stack.enter_context(quiet_after(ended))
         if spark.is_here:
@@ -168,24 +150,28 @@ def follow_file(
         ended.set()
 
 
-def job_of(file: Path, sources: list[str], options: FollowOptions) -> Job:
+def job_of(file: Path, sources: list[str], options: FollowOptions, out: str | None = None) -> Job:
     """What the command line asks for."""
     from situ.runtime.spark.opening import Job
+    from situ.runtime.spark.stream_sources import check_source
 
     query = read_query(file)
-    paths_of_streams(OperatorGraph(query, query.streams, ()), sources)  # each stream exactly once
-    addresses = {name: address for name, _, address in (source.partition("=") for source in sources)}
+    addresses = addresses_of_streams(OperatorGraph(query, query.streams, ()), sources)
+    for address in addresses.values():
+        check_source(address)
     assert options.checkpoint is not None
     return Job(
         file=str(file),
         text=file.read_text(encoding="utf-8"),
-        addresses={stream.name: addresses[stream.name] for stream in query.streams},
+        addresses=addresses,
         checkpoint=options.checkpoint,
         control=options.control,
         every_us=None if options.every is None else _interval(options.every),
         once=options.once,
         shards=options.shards,
         levels=options.levels,
+        out=out,
+        permissions=options.permissions,
     )
 
 
@@ -252,7 +238,7 @@ def _follower(
 
     def sink(output: Output, query: str) -> Sink:
         if out is not None:
-            return open_sink(out, file_format, output, query)
+            return open_sink(out, file_format, output, query, job.permissions)
         assert recent is not None
         return RecentSink(recent.directory, output, recent.limit)
 

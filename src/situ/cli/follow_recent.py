@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from situ.io.permissions import PRIVATE
 from situ.runtime.spark.output import COMPLEX_EVENT, Output
 from situ.runtime.spark.result_tables import Tables, bytes_to_table, table_to_bytes
 
@@ -45,10 +46,11 @@ class RecentSink:
         complex_events = events.filter(F.col("_kind") == COMPLEX_EVENT)
         rows = complex_events.mapInArrow(LastFew(Tables(self.output), self.limit), _ROWS).collect()
         if rows:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            PRIVATE.make_directory(self.directory)
             table = pa.Table.from_pylist([row.asDict() for row in rows], _ARROW)
             unfinished = self.directory / f".{batch}"
-            unfinished.write_bytes(table_to_bytes(table))
+            with PRIVATE.open_new(unfinished) as file:
+                file.write(table_to_bytes(table))
             os.replace(unfinished, self.directory / str(batch))
 
 

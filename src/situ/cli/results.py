@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from situ.io.files import Format
+from situ.io.permissions import PRIVATE, Permissions
+from situ.io.sink_names import KIND_FOLDERS
 from situ.io.sinks import DirectorySink
 
 if TYPE_CHECKING:
@@ -32,22 +34,21 @@ _UNFINISHED = ".unfinished-"
 class ResultFolder:
     """The folder DIR of a run. Results of an earlier run are replaced only with `overwrite`."""
 
-    def __init__(self, directory: Path, file_format: Format, *, overwrite: bool) -> None:
+    def __init__(
+        self, directory: Path, file_format: Format, *, overwrite: bool, permissions: Permissions = PRIVATE
+    ) -> None:
         self._open = ExitStack()
 
         def sink(folder: Path) -> DirectorySink:
-            return self._open.enter_context(DirectorySink(folder, file_format, overwrite=overwrite))
+            opened = DirectorySink(folder, file_format, overwrite=overwrite, permissions=permissions)
+            return self._open.enter_context(opened)
 
         if overwrite:
             for unfinished in directory.glob(f"{_UNFINISHED}*/"):  # of a run that was killed
                 shutil.rmtree(unfinished)
         # The inner ones first: DIR's own sink takes files that lie deeper than its own for somebody else's.
-        self._sinks = {
-            "rejected": sink(directory / "_rejected"),
-            "late": sink(directory / "_late"),
-            "timed out": sink(directory / "_timed_out"),
-            "complex event": sink(directory),
-        }
+        self._sinks = {kind: sink(directory / folder) for kind, folder in KIND_FOLDERS.items()}
+        self._sinks["complex event"] = sink(directory)
 
     def __enter__(self) -> Self:
         return self
@@ -80,16 +81,18 @@ class StagedResults:
     Whether DIR may be used is checked when this object is made, before anything is computed.
     """
 
-    def __init__(self, directory: Path, file_format: Format, *, overwrite: bool) -> None:
-        self._directory, self._format = directory, file_format
+    def __init__(
+        self, directory: Path, file_format: Format, *, overwrite: bool, permissions: Permissions = PRIVATE
+    ) -> None:
+        self._directory, self._format, self._permissions = directory, file_format, permissions
         self._is_new = not directory.exists()
         ResultFolder(directory, file_format, overwrite=overwrite).__exit__(None, None, None)
 
     def __enter__(self) -> ResultFolder:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._permissions.make_directory(self._directory)
         # Inside DIR: beside it may be another disk, or no permission. Those who read DIR pass over hidden folders.
         self._stage = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self._directory))
-        return ResultFolder(self._stage, self._format, overwrite=False)
+        return ResultFolder(self._stage, self._format, overwrite=False, permissions=self._permissions)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -107,5 +110,5 @@ class StagedResults:
         """Each result's folder is moved as a whole."""
         for folder in sorted({file.parent for file in self._stage.rglob("*") if file.is_file()}):
             target = self._directory / folder.relative_to(self._stage)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self._permissions.make_directory(target.parent)
             folder.rename(target)

@@ -16,17 +16,21 @@ from situ.cli.summary import Summary
 from situ.core.errors import InputError, did_you_mean
 from situ.graph.operators import OperatorGraph
 from situ.io.files import Format, files_below, open_source
+from situ.io.permissions import PRIVATE, Permissions
+from situ.io.sink_names import FolderNames, require_names
 from situ.io.source import Source
 from situ.lang.resolve import resolve, warnings
+from situ.runtime.spark.stream_addresses import is_url, shown_address
 
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """Where results go: a directory, in which format, and whether an earlier run's may be replaced."""
+    """Where results go: a directory, in which format, whether an earlier run's may be replaced, and who may read."""
 
     directory: Path
     format: Format
     overwrite: bool
+    permissions: Permissions = PRIVATE
 
 
 def run_file(
@@ -36,6 +40,8 @@ def run_file(
     start = time.perf_counter()
     module = import_functions(functions)
     graph = resolve(read_query(file))
+    if out is not None:
+        require_names(graph, FolderNames())
     paths = paths_of_streams(graph, sources)
     summary = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=out.directory if out else None)
     summary.complex_events.update({operator.name: 0 for operator in graph.subscriptions})
@@ -51,10 +57,18 @@ def run_file(
             say_if_compiling()
         for path in paths.values():
             files_below(path)  # what is not there is said at once, not when Spark has started
-        staged = StagedResults(out.directory, out.format, overwrite=out.overwrite) if out else None
+        staged = _staged(out) if out else None
         run_on_spark(graph, paths, spark, staged, summary, module)
     summary.seconds = time.perf_counter() - start
     return summary
+
+
+def _folder(out: Out) -> ResultFolder:
+    return ResultFolder(out.directory, out.format, overwrite=out.overwrite, permissions=out.permissions)
+
+
+def _staged(out: Out) -> StagedResults:
+    return StagedResults(out.directory, out.format, overwrite=out.overwrite, permissions=out.permissions)
 
 
 def _run_embedded(graph: OperatorGraph, paths: dict[str, Path], out: Out | None, summary: Summary) -> None:
@@ -64,7 +78,7 @@ def _run_embedded(graph: OperatorGraph, paths: dict[str, Path], out: Out | None,
     streams = {stream.name: open_source(paths[stream.name], stream) for stream in graph.streams}
     engine = Engine(graph)
     say_if_compiling()
-    folder = ResultFolder(out.directory, out.format, overwrite=out.overwrite) if out else None
+    folder = _folder(out) if out else None
     with folder or nullcontext(), progress_bar(list(streams.values())) as show_progress:
         for output in engine.run(streams):
             summary.add(output)
@@ -84,27 +98,41 @@ def say_if_compiling() -> None:
 
 def paths_of_streams(graph: OperatorGraph, sources: list[str]) -> dict[str, Path]:
     """`["Vehicle=cars.parquet"]` -> {"Vehicle": Path("cars.parquet")}: each stream of the query exactly once."""
-    names = [stream.name for stream in graph.streams]
-    paths: dict[str, Path] = {}
-    for source in sources:
-        name, equals, path = source.partition("=")
-        if not equals or not path:
+    addresses = addresses_of_streams(graph, sources)
+    for address in addresses.values():
+        if is_url(address):
             raise InputError(
-                f"--source '{source}' names no path", remedy="Write it as Type=PATH: --source Vehicle=cars.csv"
+                f"{shown_address(address)} is a stream that does not end, and here situ reads files",
+                remedy="`situ run` with --follow and --checkpoint DIR reads streams.",
+            )
+    return {name: Path(address) for name, address in addresses.items()}
+
+
+def addresses_of_streams(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:
+    """The same for addresses, which may hold secrets: no error shows one as it is."""
+    names = [stream.name for stream in graph.streams]
+    addresses: dict[str, str] = {}
+    for source in sources:
+        name, equals, address = source.partition("=")
+        if not equals or not address or "://" in name:  # an address alone may have a `=` in its options
+            raise InputError(
+                f"--source '{shown_address(source)}' names no path or no stream",
+                remedy="Write it as Type=PATH: --source Vehicle=cars.csv",
             )
         if name not in names:
             raise InputError(
-                f"the query has no stream '{name}' for --source '{source}'", remedy=did_you_mean(name, names)
+                f"the query has no stream '{name}' for --source '{name}={shown_address(address)}'",
+                remedy=did_you_mean(name, names),
             )
-        if name in paths:
+        if name in addresses:
             raise InputError(
                 f"two sources for stream '{name}'", remedy="Put the files into one directory, and give that."
             )
-        paths[name] = Path(path)
-    if missing := [name for name in names if name not in paths]:
+        addresses[name] = address
+    if missing := [name for name in names if name not in addresses]:
         remedy = "Add " + " ".join(f"--source {name}=PATH" for name in missing)
         raise InputError(f"no source for stream {', '.join(missing)}", remedy=remedy)
-    return paths
+    return {name: addresses[name] for name in names}
 
 
 @contextmanager

@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from situ.core.errors import SituError
 from situ.io.files import Format
 from situ.io.json_text import base64_text, column_to_json, duration_micros, iso_timestamps, rows_to_json, single_chunk
+from situ.io.permissions import PRIVATE, Permissions
+from situ.io.sink_names import FolderNames
 
 SUFFIX: dict[Format, str] = {"parquet": ".parquet", "csv": ".csv", "json": ".jsonl"}
 _PART = re.compile(r"\.?part-\d{5,}\.(parquet|csv|jsonl)(\.tmp)?")
@@ -40,8 +42,15 @@ def write(
 class DirectorySink:
     """Part files in one directory per result. A part is written under a hidden name and then renamed."""
 
-    def __init__(self, directory: str | Path, format: Format, *, overwrite: bool = False) -> None:
-        self._directory, self._format = Path(directory), format
+    def __init__(
+        self,
+        directory: str | Path,
+        format: Format,
+        *,
+        overwrite: bool = False,
+        permissions: Permissions = PRIVATE,
+    ) -> None:
+        self._directory, self._format, self._permissions = Path(directory), format, permissions
         self._parts: dict[str, int] = {}
         self._closed = False
         _make_room(self._directory, overwrite)
@@ -53,12 +62,12 @@ class DirectorySink:
         number = self._parts.get(name, 0)
         if number and table.num_rows == 0:
             return
-        directory = self._directory / name
-        directory.mkdir(parents=True, exist_ok=True)
+        directory = result_folder(self._directory, name)
+        self._permissions.make_directory(directory)
         part = directory / f"part-{number:05d}{SUFFIX[self._format]}"
         unfinished = part.with_name(f".{part.name}.tmp")
         try:
-            with unfinished.open("wb") as file:
+            with self._permissions.open_new(unfinished) as file:
                 _write_table(table, file, self._format)
                 file.flush()
                 os.fsync(file.fileno())
@@ -106,6 +115,14 @@ class TableWriter:
         """The file itself stays open."""
         if self._writer is not None:
             self._writer.close()
+
+
+def result_folder(directory: Path, name: str) -> Path:
+    """The folder of a result, which is never outside of the directory, whatever the name."""
+    # `situ run` has refused such a name when it read the query; a program of the user's may get here without.
+    if fault := FolderNames().fault("late", name):
+        raise SituError(f"{name!r} cannot be a folder: the name {fault}", place=str(directory))
+    return directory / name
 
 
 def _write_table(table: pa.Table, file: BinaryIO, format: Format) -> None:

@@ -38,9 +38,11 @@ def test_an_address_is_read_and_shown(text: str, address: MqttAddress) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kafka://ann:SECRET@broker/city", "'kafka://...@broker/city' is no address of MQTT"),
+        ("kafka://ann:SECRET@broker/city", "an address of MQTT begins with mqtt://"),
         ("mqtt://ann:SECRET@/city", "names no host and port"),
-        ("mqtt://ann:SE/CRET@broker/city", "'mqtt://...@broker/city' names no host and port"),
+        ("mqtt://ann:SE/CRET@broker/city", "'mqtt://broker/city' names no host and port"),
+        ("mqtt://broker/city?password=SE@CRET", "'mqtt://...': an address of MQTT has no parameter 'password'"),
+        ("mqtt://broker/city?password=SECRET", "'mqtt://broker/city': an address of MQTT has no parameter 'password'"),
         ("mqtt://broker:70000/city", "names no host and port"),
         ("mqtt://:SECRET@broker/city", "has a password, but no user"),
         ("mqtt://ann:SECRET@broker", "names no topic"),

@@ -49,15 +49,18 @@ def test_an_address_is_read_and_shown(text: str, address: PostgresqlAddress) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mysql://ann:SECRET@db/t", "'mysql://...@db/t' is no address of PostgreSQL"),
+        ("mysql://ann:SECRET@db/t", "an address of PostgreSQL begins with postgresql://"),
         ("postgresql://db/t?password=SECRET", "'postgresql://db/t' names no user"),
         ("postgresql://ann:SECRET@/t", "names no host"),
         ("postgresql://ann:SECRET@db", "names no database"),
-        ("postgresql://ann:SE/CRET@db/t", "'postgresql://...@db/t'"),
-        ("postgresql://ann:SE#CRET@db/t", "'postgresql://...@db/t'"),
+        ("postgresql://ann:SE/CRET@db/t", "'postgresql://db/t'"),
+        ("postgresql://ann:SE#CRET@db/t", "'postgresql://db/t'"),
+        ("postgresql://ann:SE?CRET@db/t", "'postgresql://...'"),
+        ("postgresql://db/t?password=SE@CRET", "'postgresql://...' names no user"),
+        ("ann:SECRET@db/t", "an address of PostgreSQL begins with postgresql://"),
         ("postgresql://ann:SECRET@db:port/t", "names no host and port"),
         ("postgresql://ann@db/t/u", "is no address of PostgreSQL"),
-        ("postgresql://ann@db/t?password=SECRET", "'postgresql://...@db/t' has a parameter 'password'"),
+        ("postgresql://ann@db/t?password=SECRET", "'postgresql://db/t' has a parameter 'password'"),
     ],
 )
 def test_a_wrong_address_is_said_without_its_password(text: str, message: str) -> None:

@@ -27,6 +27,7 @@ from runtime.spark.tagged_events import (
 )
 from situ.core.errors import InputError, SituError, StateError
 from situ.io.files import Format
+from situ.io.sink_names import TableNames
 from situ.runtime.spark.file_sink import FileSink
 from situ.runtime.spark.input_files import Root
 from situ.runtime.spark.message_sinks import ResultWriter
@@ -302,7 +303,7 @@ def test_a_message_says_what_it_is() -> None:
 
 def test_a_table_for_each_subscription() -> None:
     kinds = [("complex event", "Fast"), ("timed out", "Twice"), ("late", "Car"), ("rejected", "Car")]
-    names = [PostgresqlSink.table_name(kind, name) for kind, name in kinds]
+    names = [TableNames.table(kind, name) for kind, name in kinds]
     assert names == ["Fast", "_timed_out_Twice", "_late", "_rejected"]
     rows = {kind: PostgresqlSink.for_table(kind, name, table) for kind, name, table in results(*ALL_KINDS)}
     assert rows["rejected"].to_pylist() == [

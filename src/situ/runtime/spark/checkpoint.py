@@ -5,6 +5,8 @@ DIR/rules/          the rules in force, and those before them
 DIR/spark/          Spark's checkpoint: how far sources were read, and the state
 DIR/sources/        what sources keep, a folder for each stream
 DIR/lock            held while a process runs the query
+
+All of it is private, as results are. Spark makes its files with the modes that it likes, in a folder that is private.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from typing import Any
 
 from situ.core.errors import InputError, StateError
 from situ.graph.query import Query, Stream
+from situ.io.permissions import PRIVATE, Permissions
 from situ.lang.unparse import unparse
 from situ.runtime.spark.stream_addresses import directory_of, scheme_of
 
 #: Of DIR/query.json.
 VERSION = 1
 
-_LOCK, _QUERY = "lock", "query.json"
+_LOCK, _QUERY, _SOURCES, _SPARK = "lock", "query.json", "sources", "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +80,22 @@ def _origin(address: str) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A query's directory."""
+    """A query's directory, and who may read what situ makes in it."""
 
     directory: Path
+    permissions: Permissions = PRIVATE
 
     @property
     def spark(self) -> str:
         """For Spark, which may have another file system than this machine's in mind."""
-        return f"file://{self.directory.absolute() / 'spark'}"
+        return f"file://{self.directory.absolute() / _SPARK}"
 
     @property
     def rules(self) -> Path:
         return self.directory / "rules"
 
     def of_source(self, stream: str) -> Path:
-        return self.directory / "sources" / stream
+        return self.directory / _SOURCES / stream
 
     @property
     def has_begun(self) -> bool:
@@ -109,14 +113,14 @@ class Checkpoint:
         return self._last("offsets") > self._last("commits")
 
     def _last(self, log: str) -> int:
-        names = (path.name for path in (self.directory / "spark" / log).glob("[0-9]*"))
+        names = (path.name for path in (self.directory / _SPARK / log).glob("[0-9]*"))
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """For one process at a time; the operating system ends the lock with the process, however that ends."""
         self._require_a_place()
-        with (self.directory / _LOCK).open("a+") as lock:
+        with open(self.directory / _LOCK, "a+", opener=self.permissions.opener) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -135,14 +139,17 @@ class Checkpoint:
     def _require_a_place(self) -> None:
         if self.directory.exists() and not self.directory.is_dir():
             raise InputError("this is a file, and a checkpoint is a directory", place=str(self.directory))
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.permissions.make_directory(self.directory)
         names = {path.name for path in self.directory.iterdir()}
-        if names - {_LOCK, "rules", "sources"} and _QUERY not in names:
+        if names - {_LOCK, "rules", _SOURCES} and _QUERY not in names:
             raise InputError(
                 "this directory is not empty, and no checkpoint of situ's",
                 place=str(self.directory),
                 remedy="Give --checkpoint an empty directory, or one that does not exist yet.",
             )
+        # The directory itself may have been there, and be open to others.
+        for folder in (self.rules, self.directory / _SOURCES):
+            self.permissions.make_directory(folder)
 
     def manifest(self) -> Manifest | None:
         """What DIR/query.json says; None if nothing has begun."""
@@ -167,7 +174,8 @@ class Checkpoint:
         )
 
     def write(self, manifest: Manifest) -> None:
-        write_whole(self.directory / _QUERY, json.dumps(manifest.to_json(), indent=1))
+        write_whole(self.directory / _QUERY, json.dumps(manifest.to_json(), indent=1), self.permissions)
+        self.permissions.make_directory(self.directory / _SPARK)
 
 
 def require_the_same(
@@ -195,10 +203,11 @@ def require_the_same(
         raise StateError(f"the checkpoint {cause}", place=place, remedy="Run it as before, or with a new --checkpoint.")
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, permissions: Permissions = PRIVATE) -> None:
     """The file has the text, or what it had before: also after a crash."""
     handle, unfinished = tempfile.mkstemp(prefix=".unfinished-", dir=path.parent)
     try:
+        os.fchmod(handle, permissions.file)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()

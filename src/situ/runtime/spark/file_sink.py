@@ -26,13 +26,13 @@ from pyspark.sql import DataFrame
 
 from situ.core.errors import SituError, StateError
 from situ.io.files import Format
-from situ.io.sinks import SUFFIX, TableWriter
+from situ.io.permissions import PRIVATE, Permissions
+from situ.io.sink_names import KIND_FOLDERS
+from situ.io.sinks import SUFFIX, TableWriter, result_folder
 from situ.runtime.spark.input_files import Root
-from situ.runtime.spark.output import COMPLEX_EVENT, LATE, REJECTED, TIMED_OUT
+from situ.runtime.spark.output import COMPLEX_EVENT
 from situ.runtime.spark.result_packs import Packer, Result, results_of
 from situ.runtime.spark.result_tables import Tables
-
-FOLDERS = {COMPLEX_EVENT: "", REJECTED: "_rejected", LATE: "_late", TIMED_OUT: "_timed_out"}
 
 #: Whose results these are: the query of one checkpoint.
 OWNER = ".situ-query"
@@ -49,6 +49,7 @@ class FileSink:
     format: Format
     tables: Tables
     query: str
+    permissions: Permissions = PRIVATE
     _written: int | None = field(default=None, init=False)  # the last batch; what comes after it is no repetition
     _filled: set[Path] = field(default_factory=set, init=False)  # folders of subscriptions that have a file
 
@@ -68,7 +69,7 @@ class FileSink:
                 self.claim()
                 stale = left_by_batch(self.directory, batch)
             shown = {self.directory / name: name for name in self.tables.output.shown}
-            with _BatchFiles(self.directory, batch, self.format) as files:
+            with _BatchFiles(self.directory, batch, self.format, self.permissions) as files:
                 for kind, name, table in results:
                     files.write(kind, name, table)
                 # The first file of a subscription is written even without rows, so that a reader finds the columns.
@@ -100,8 +101,8 @@ class FileSink:
         owner = self.directory / OWNER
         if owner.exists():
             return
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with _hidden(owner).open("wb") as file:
+        self.permissions.make_directory(self.directory)
+        with self.permissions.open_new(_hidden(owner)) as file:
             file.write(f"{self.query}\n".encode())
             file.flush()
             os.fsync(file.fileno())
@@ -125,8 +126,8 @@ class FileSink:
 class _BatchFiles:
     """The files of one batch: first all of them under hidden names, then published."""
 
-    def __init__(self, directory: Path, batch: int, file_format: Format) -> None:
-        self._directory, self._format = directory, file_format
+    def __init__(self, directory: Path, batch: int, file_format: Format, permissions: Permissions) -> None:
+        self._directory, self._format, self._permissions = directory, file_format, permissions
         self._name = f"batch-{batch:09d}{SUFFIX[file_format]}"
         self._open: dict[Path, tuple[BinaryIO, TableWriter]] = {}
 
@@ -135,10 +136,11 @@ class _BatchFiles:
         return {path.parent for path in self._open}
 
     def write(self, kind: str, name: str, table: pa.Table) -> None:
-        path = self._directory / FOLDERS[kind] / name / self._name
+        folder = self._directory if kind == COMPLEX_EVENT else self._directory / KIND_FOLDERS[kind]
+        path = result_folder(folder, name) / self._name
         if path not in self._open:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = _hidden(path).open("wb")
+            self._permissions.make_directory(path.parent)
+            file = self._permissions.open_new(_hidden(path))
             try:
                 self._open[path] = file, TableWriter(file, table.schema, self._format)
             except BaseException:
@@ -208,7 +210,7 @@ def _result_folders(directory: Path) -> Iterator[Path]:
     for folder in directory.iterdir():
         if folder.is_dir():
             yield folder
-            if folder.name in FOLDERS.values():
+            if folder.name in KIND_FOLDERS.values():
                 yield from (inner for inner in folder.iterdir() if inner.is_dir())
 
 

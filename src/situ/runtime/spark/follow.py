@@ -152,7 +152,7 @@ class Follower:
     def __post_init__(self) -> None:
         self._addresses = tuple(self.job.addresses.values())
         self._checkpoint = self.opening.checkpoint
-        self._store = RuleStore(self._checkpoint.rules)
+        self._store = RuleStore(self._checkpoint.rules, self._checkpoint.permissions)
         self.manifest = self._manifest()
         self._rules = self.opening.rules
         if self.job.control and not self.job.once:
@@ -231,7 +231,7 @@ class Follower:
             texts, wrong = texts_with(self._rules.rules.texts, found)
             for error in wrong:
                 tell(RulesRefused(error))
-            after = next_rules(self._rules, texts, self.manifest.levels, now(), self.functions)
+            after = next_rules(self._rules, texts, self.manifest.levels, now(), self.functions, self.job.out)
             if after is None:
                 return
             ready = self._ready(after)

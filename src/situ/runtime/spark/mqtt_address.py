@@ -8,6 +8,7 @@ from typing import Any, Self
 from urllib.parse import quote, unquote
 
 from situ.core.errors import InputError, did_you_mean
+from situ.runtime.spark.stream_addresses import shown_address
 
 PORT = 1883
 
@@ -46,14 +47,14 @@ class MqttAddress:
         """The address that a text says."""
         scheme, separator, rest = text.partition("://")
         if scheme.lower() != "mqtt" or not separator:
-            raise InputError(f"'{without_secrets(text)}' is no address of MQTT", remedy=_FORM)
+            raise InputError("an address of MQTT begins with mqtt://", remedy=_FORM)
         # Not urlsplit: to it, the wildcard # ends an address.
         authority, _, path = rest.partition("/")
         login, _, where = authority.rpartition("@")
         user, colon, password = login.partition(":")
         found = _AUTHORITY.fullmatch(where)
         if found is None or (found["port"] and not 0 < int(found["port"]) < 65536):
-            raise InputError(f"'{without_secrets(text)}' names no host and port", remedy=f"{_FORM} {_ENCODED}")
+            raise InputError(f"'{shown_address(text)}' names no host and port", remedy=f"{_FORM} {_ENCODED}")
         topic, _, parameters = path.partition("?")
         address = cls(
             host=found["host"].strip("[]"),
@@ -63,7 +64,7 @@ class MqttAddress:
             password=unquote(password) if colon else None,
         )
         if password and not user:
-            raise InputError(f"'{without_secrets(text)}' has a password, but no user", remedy=_FORM)
+            raise InputError(f"'{shown_address(text)}' has a password, but no user", remedy=_FORM)
         _check_filter(address.topic, text)
         return replace(address, **_parameters(parameters, text))
 
@@ -83,16 +84,6 @@ class MqttAddress:
         return "+" in self.topic or "#" in self.topic
 
 
-def without_secrets(text: str) -> str:
-    """A text that may be a wrong address, without anything that may be a password.
-
-    >>> without_secrets("mqtt://ann:se/c@ret@broker/topic")
-    'mqtt://...@broker/topic'
-    """
-    scheme, separator, rest = text.rpartition("://") if "@" not in text.partition("://")[0] else ("", "", text)
-    return f"{scheme}{separator}...@{rest.rpartition('@')[2]}" if "@" in rest else text
-
-
 def _parameters(text: str, whole: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in filter(None, text.split("&")):
@@ -105,15 +96,15 @@ def _parameters(text: str, whole: str) -> dict[str, Any]:
             case "qos":
                 # A receiver of QoS 2 must remember every number that it has answered for, also after a crash.
                 remedy = "It is 1 (at least once) or 0 (at most once). A broker hands on messages of QoS 2 with QoS 1."
-                raise InputError(f"'{without_secrets(whole)}': qos cannot be '{value}'", remedy=remedy)
+                raise InputError(f"'{shown_address(whole)}': qos cannot be '{value}'", remedy=remedy)
             case "session_s" if value.isascii() and value.isdigit() and 0 < int(value) < 2**32:
                 found[name] = int(value)
             case "client_id" | "session_s":
                 remedy = "session_s is a number of seconds above 0; client_id is any name."
-                raise InputError(f"'{without_secrets(whole)}': {name} cannot be '{value}'", remedy=remedy)
+                raise InputError(f"'{shown_address(whole)}': {name} cannot be '{value}'", remedy=remedy)
             case _:
                 raise InputError(
-                    f"'{without_secrets(whole)}': an address of MQTT has no parameter '{name}'",
+                    f"'{shown_address(whole)}': an address of MQTT has no parameter '{name}'",
                     remedy=did_you_mean(name, ["qos", "client_id", "session_s"]),
                 )
     return found
@@ -132,4 +123,4 @@ def _check_filter(topic: str, whole: str) -> None:
         cause, remedy = "has a # that is not the last level", "# stands for all levels that follow: city/#."
     else:
         return
-    raise InputError(f"'{without_secrets(whole)}' {cause}", remedy=remedy)
+    raise InputError(f"'{shown_address(whole)}' {cause}", remedy=remedy)

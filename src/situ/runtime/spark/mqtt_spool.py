@@ -25,6 +25,7 @@ from typing import BinaryIO
 import numpy as np
 
 from situ.core.errors import InputError, StateError
+from situ.io.permissions import PRIVATE
 
 #: A segment is closed above this size; only whole segments are deleted.
 SEGMENT_BYTES = 8 << 20
@@ -89,7 +90,7 @@ class Spool:
         self._segment_bytes = segment_bytes
         self._changing = threading.Lock()
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            PRIVATE.make_directory(self.directory)
             with ExitStack() as unless_opened:
                 self._lock = unless_opened.enter_context(_locked(self.directory / "lock", lock_s))
                 self._segments = _found_segments(self.directory)
@@ -168,7 +169,7 @@ class Spool:
         """Writes down what this spool is to the broker."""
         file = self.directory / "session.json"
         unfinished = file.with_suffix(".tmp")
-        with unfinished.open("w", encoding="utf-8") as out:
+        with open(unfinished, "w", encoding="utf-8", opener=PRIVATE.opener) as out:
             json.dump({"client_id": session.client_id, "topic": session.topic}, out)
             out.flush()
             os.fsync(out.fileno())
@@ -183,7 +184,7 @@ class Spool:
     def _new_segment(self, first: int) -> _Segment:
         segment = _Segment(_segment_path(self.directory, first), first, array("q"))
         self._file.close()
-        self._file = segment.path.open("xb")
+        self._file = os.fdopen(PRIVATE.opener(segment.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
         _sync_directory(self.directory)
         with self._changing:
             self._segments.append(segment)
@@ -218,7 +219,7 @@ def _found_segments(directory: Path) -> list[_Segment]:
     files = sorted(directory.glob("*.jsonl"))
     if not files:
         files = [_segment_path(directory, 0)]
-        files[0].touch()
+        files[0].touch(mode=PRIVATE.file)
         _sync_directory(directory)
     segments = [_segment(file, last=file == files[-1]) for file in files]
     for segment, following in pairwise(segments):
@@ -259,7 +260,7 @@ def _whole_lines(data: bytes, ends: list[int]) -> int:
 
 def _locked(path: Path, lock_s: float) -> BinaryIO:
     """The lock, which the system takes back when this process ends, however it ends."""
-    file = path.open("ab")
+    file = os.fdopen(PRIVATE.opener(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
     deadline, pause = monotonic() + lock_s, threading.Event()
     while True:
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from situ.core.errors import SituError, StateError
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.io.permissions import PRIVATE, Permissions
 from situ.lang.parse import parse
 from situ.runtime.spark.checkpoint import Checkpoint, Manifest, require_the_same
 from situ.runtime.spark.rules import (
@@ -22,21 +23,25 @@ from situ.runtime.spark.rules import (
     read_control,
     texts_with,
 )
+from situ.runtime.spark.sink_limits import require_held
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to run: rules, where streams come from, and how. The control directory may be missing."""
+    """What is to run: rules, where streams come from and results go (None: to the terminal), and how. The control
+    directory may be missing. Addresses may hold secrets, and are not shown."""
 
     file: str
     text: str
-    addresses: Mapping[str, str]
+    addresses: Mapping[str, str] = field(repr=False)
     checkpoint: Path
     control: Path | None = None
     every_us: int | None = None
     once: bool = False
     shards: int | None = None
     levels: int | None = None
+    out: str | None = field(default=None, repr=False)
+    permissions: Permissions = PRIVATE
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Opening:
 def open_rules(job: Job, functions: Functions = default_functions) -> Opening:
     """Checks a job against its checkpoint, whose lock is held; an error if it is another query's, or the rules are
     wrong. Needs no Spark and writes nothing."""
-    checkpoint = Checkpoint(job.checkpoint)
+    checkpoint = Checkpoint(job.checkpoint, job.permissions)
     found = read_control(job.control) if job.control else {}
     manifest = checkpoint.manifest()
     if manifest is None:
@@ -77,13 +82,15 @@ def open_rules(job: Job, functions: Functions = default_functions) -> Opening:
     as_before = Texts(job.file, job.text, last.texts.control)
     texts, wrong = texts_with(as_before, found)
     rules, refused = _first_that_holds(
-        texts, as_before, lambda texts: next_rules(in_force, texts, manifest.levels, now(), functions)
+        texts, as_before, lambda texts: next_rules(in_force, texts, manifest.levels, now(), functions, job.out)
     )
+    if rules is None:  # the sink may be another one than before
+        require_held(in_force.plan, job.out, functions)
     return Opening(checkpoint, manifest, rules or in_force, in_force if rules else None, (*wrong, *refused), found)
 
 
 def _first(job: Job, texts: Texts, functions: Functions) -> Planned:
-    found = first_rules(texts, now(), functions)
+    found = first_rules(texts, now(), functions, job.out)
     if job.levels is not None and len(found.plan.stages) > job.levels:
         raise StateError(
             f"the query regroups complex events and so needs {len(found.plan.stages)} levels, not {job.levels}",

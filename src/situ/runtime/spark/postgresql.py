@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -23,10 +23,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from situ.core.errors import InputError
+from situ.io.sink_names import TABLE_NAME_BYTES
+from situ.runtime.spark.stream_addresses import scheme_of, shown_address
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg.sql import Composed, Identifier
+    from psycopg.sql import Composed, Identifier, Literal
 
 PORT = 5432
 #: Where a row comes from.
@@ -36,7 +38,6 @@ KEY = {"_query": "text", "_batch": "bigint", "_row": "bigint"}
 _ANSWER_S = 10
 #: Rows that become text at once.
 _COPY_ROWS = 50_000
-_NAME_BYTES = 63  # PostgreSQL cuts longer names off, and goes on
 
 _FORM = "It is postgresql://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=require]."
 _ENCODED = "Write '@', ':', '/', '?', '#' and '%' in names and passwords as %40, %3A, %2F, %3F, %23 and %25."
@@ -93,25 +94,23 @@ class PostgresqlAddress:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The address that a text says."""
-        scheme, _, rest = text.partition("://")
-        # What stands before the last @ may be a password, also where somebody forgot to encode a character of it.
-        hidden = (f"{scheme}://...@{rest.rpartition('@')[2]}" if "@" in rest else text).partition("?")[0]
-        if scheme.lower() not in ("postgresql", "postgres"):
-            raise InputError(f"'{hidden}' is no address of PostgreSQL", remedy=_FORM)
+        if scheme_of(text) != "postgresql":
+            raise InputError("an address of PostgreSQL begins with postgresql://", remedy=_FORM)
+        shown = shown_address(text)
         try:
             parts = urlsplit(text)
             port = parts.port or PORT
         except ValueError:
-            raise InputError(f"'{hidden}' names no host and port", remedy=f"{_FORM} {_ENCODED}") from None
+            raise InputError(f"'{shown}' names no host and port", remedy=f"{_FORM} {_ENCODED}") from None
         database = unquote(parts.path.removeprefix("/"))
         missing = [n for n, v in [("user", parts.username), ("host", parts.hostname), ("database", database)] if not v]
         if missing or parts.fragment or "/" in parts.path.removeprefix("/"):
             cause = f"names no {missing[0]}" if missing else "is no address of PostgreSQL"
-            raise InputError(f"'{hidden}' {cause}", remedy=f"{_FORM} {_ENCODED}")
+            raise InputError(f"'{shown}' {cause}", remedy=f"{_FORM} {_ENCODED}")
         settings = tuple(parse_qsl(parts.query, keep_blank_values=True))
         doubled = sorted({name for name, _ in settings} & {"host", "port", "user", "password", "dbname"})
         if doubled:
-            raise InputError(f"'{hidden}' has a parameter '{doubled[0]}'", remedy=_FORM)
+            raise InputError(f"'{shown}' has a parameter '{doubled[0]}'", remedy=_FORM)
         password = None if parts.password is None else unquote(parts.password)
         host, user = unquote(parts.hostname or ""), unquote(parts.username or "")
         return cls(host, user, database, port, password, settings)
@@ -143,6 +142,18 @@ def upsert_batch(df: DataFrame, address: PostgresqlAddress, table: str, query_id
         _upsert(connection, rows, table, columns, query_id, batch_id)
 
 
+def require_tables(address: PostgresqlAddress, tables: Mapping[str, pa.Table]) -> None:
+    """InputError, if rows of such tables cannot be written: for their columns, or for a table that is there already."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    columns = {table: table_columns(from_arrow_schema(rows.schema)) for table, rows in tables.items()}
+    with _connected(address, "the tables cannot be looked at") as connection:
+        for table, wanted in columns.items():
+            quoted = _table_name(table).as_string(connection)
+            if not _missing(connection, quoted):
+                _check_table(connection, table, quoted, wanted)
+
+
 def require_psycopg() -> None:
     """An error with the remedy, where psycopg is not installed."""
     if find_spec("psycopg") is None:
@@ -159,8 +170,8 @@ def table_columns(schema: T.StructType) -> dict[str, str]:
     found: dict[str, str] = {}
     for column in schema.fields:
         name, type_ = column.name, column.dataType
-        if name in KEY or name in found or not name or len(name.encode()) > _NAME_BYTES or "\0" in name:
-            remedy = f"Names are distinct, have 1 to {_NAME_BYTES} bytes, and are not {', '.join(KEY)}."
+        if name in KEY or name in found or not name or len(name.encode()) > TABLE_NAME_BYTES or "\0" in name:
+            remedy = f"Names are distinct, have 1 to {TABLE_NAME_BYTES} bytes, and are not {', '.join(KEY)}."
             raise InputError(f"no column of PostgreSQL can be named '{name}' here", remedy=remedy)
         if isinstance(type_, T.DecimalType):
             found[name] = f"numeric({type_.precision},{type_.scale})"
@@ -271,24 +282,30 @@ def _upsert(
     with connection.cursor() as cursor, cursor.copy(into) as copy:
         for text in rows_to_copy(rows, columns):
             copy.write(text)
-    whose = {"query": query_id, "batch": batch_id, "count": rows.num_rows}
-    run(_insert(target, incoming, names), whose)
-    gone = "DELETE FROM {} WHERE _query = %(query)s AND _batch = %(batch)s AND _row >= %(count)s"
-    run(sql.SQL(gone).format(target), whose)
+    # Values stand in the statements themselves: a statement with parameters may have no name with a `%` in it.
+    query, batch, count = sql.Literal(query_id), sql.Literal(batch_id), sql.Literal(rows.num_rows)
+    run(_insert(target, incoming, names, query, batch))
+    gone = "DELETE FROM {} WHERE _query = {} AND _batch = {} AND _row >= {}"
+    run(sql.SQL(gone).format(target, query, batch, count))
 
 
-def _insert(target: Identifier, incoming: Identifier, names: Sequence[Identifier]) -> Composed:
+def _insert(
+    target: Identifier, incoming: Identifier, names: Sequence[Identifier], query: Literal, batch: Literal
+) -> Composed:
     """New rows, or new values for the rows of an earlier attempt."""
     from psycopg import sql
 
     updates = [sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in names]
+    columns = sql.SQL(", ").join([sql.Identifier("_row"), *names])
     return sql.SQL(
-        "INSERT INTO {} (_query, _batch, {}) SELECT %(query)s, %(batch)s, {} FROM {} ORDER BY _row"
+        "INSERT INTO {} (_query, _batch, {}) SELECT {}, {}, {} FROM {} ORDER BY _row"
         " ON CONFLICT (_query, _batch, _row) DO {}"
     ).format(
         target,
-        sql.SQL(", ").join([sql.Identifier("_row"), *names]),
-        sql.SQL(", ").join([sql.Identifier("_row"), *names]),
+        columns,
+        query,
+        batch,
+        columns,
         incoming,
         sql.SQL("UPDATE SET {}").format(sql.SQL(", ").join(updates)) if names else sql.SQL("NOTHING"),
     )
@@ -298,8 +315,8 @@ def _table_name(table: str) -> Identifier:
     from psycopg import sql
 
     parts = table.split(".")
-    if len(parts) > 2 or not all(0 < len(part.encode()) <= _NAME_BYTES and "\0" not in part for part in parts):
-        remedy = f"It is NAME or SCHEMA.NAME, each of 1 to {_NAME_BYTES} bytes."
+    if len(parts) > 2 or not all(0 < len(part.encode()) <= TABLE_NAME_BYTES and "\0" not in part for part in parts):
+        remedy = f"It is NAME or SCHEMA.NAME, each of 1 to {TABLE_NAME_BYTES} bytes."
         raise InputError(f"'{table}' cannot be a table of PostgreSQL", remedy=remedy)
     return sql.Identifier(*parts)
 

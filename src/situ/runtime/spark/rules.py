@@ -17,12 +17,14 @@ from situ.core.errors import InputError, Place, QueryError, SituError, StateErro
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.graph.query import Definition, Query, Subscription
+from situ.io.permissions import PRIVATE, Permissions
 from situ.kernel.compile import refuse_unbounded_state
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.checkpoint import write_whole
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.rule_change import Change, change_of, rules_of
+from situ.runtime.spark.sink_limits import require_held
 
 #: Of the files in DIR/rules.
 VERSION = 1
@@ -88,8 +90,8 @@ def _damaged(place: str) -> StateError:
 class RuleStore:
     """DIR/rules: a file for each change, 0.json with the rules that the query began with. The last one is in force."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, permissions: Permissions = PRIVATE) -> None:
+        self._directory, self._permissions = directory, permissions
 
     def last(self) -> Rules | None:
         """The rules in force; None before the first start."""
@@ -107,8 +109,9 @@ class RuleStore:
 
     def commit(self, rules: Rules) -> None:
         """From now on these are in force, also after a crash at any moment."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        write_whole(self._directory / f"{rules.number}.json", json.dumps(rules.to_json(), indent=1))
+        self._permissions.make_directory(self._directory)
+        text = json.dumps(rules.to_json(), indent=1)
+        write_whole(self._directory / f"{rules.number}.json", text, self._permissions)
 
     def clear(self) -> None:
         """Forget all: the query has not begun."""
@@ -211,13 +214,15 @@ def query_of(texts: Texts, order: Sequence[str] = ()) -> Query:
     )
 
 
-def plan_of(query: Query, functions: Functions = default_functions) -> SparkPlan:
-    """How a query runs on; QueryError where it cannot."""
+def plan_of(query: Query, functions: Functions = default_functions, out: str | None = None) -> SparkPlan:
+    """How a query runs on; QueryError where it cannot, or where the sink of address `out` cannot hold its results."""
     if not rules_of(query):
         raise QueryError("there is no rule", remedy="Write a `subscribe` into the query file, or keep one.")
     graph = resolve(query, functions)
     refuse_unbounded_state(graph)
-    return plan_on_spark(graph, functions)
+    plan = plan_on_spark(graph, functions)
+    require_held(plan, out, functions)
+    return plan
 
 
 @dataclass(frozen=True)
@@ -228,9 +233,9 @@ class Planned:
     plan: SparkPlan
 
 
-def first_rules(texts: Texts, now: str, functions: Functions = default_functions) -> Planned:
+def first_rules(texts: Texts, now: str, functions: Functions = default_functions, out: str | None = None) -> Planned:
     """The rules that a query begins with."""
-    plan = plan_of(query_of(texts), functions)
+    plan = plan_of(query_of(texts), functions, out)
     names = tuple(operator.name for operator in plan.graph.operators)
     return Planned(Rules(0, texts, _order(plan), (), Change(added=names), now), plan)
 
@@ -241,11 +246,17 @@ def planned(rules: Rules, functions: Functions = default_functions) -> Planned:
 
 
 def next_rules(
-    before: Planned, texts: Texts, levels: int, now: str, functions: Functions = default_functions
+    before: Planned,
+    texts: Texts,
+    levels: int,
+    now: str,
+    functions: Functions = default_functions,
+    out: str | None = None,
 ) -> Planned | None:
     """The rules after those in force, if the texts say others; None if they say the same in other words.
 
-    QueryError where they are wrong, or where unchanged rules would lose their state.
+    QueryError where they are wrong, where unchanged rules would lose their state, or where the sink of address `out`
+    cannot hold what they give.
     """
     query = query_of(texts, before.rules.order)
     if query == before.plan.graph.query:
@@ -256,7 +267,7 @@ def next_rules(
             place=_place(query),
             remedy="Declare them as before, or begin with a new --checkpoint.",
         )
-    plan = plan_of(query, functions)
+    plan = plan_of(query, functions, out)
     change = change_of(before.plan, plan, levels, functions)
     changed = sorted({*before.rules.changed, *change.replaced, *change.removed})
     return Planned(Rules(before.rules.number + 1, texts, _order(plan), tuple(changed), change, now), plan)

@@ -26,6 +26,31 @@ def scheme_of(address: str) -> str:
     return {"file": "directory", "postgres": "postgresql"}.get(scheme, scheme)
 
 
+def is_url(address: str) -> bool:
+    """Whether an address is that of a server, and not of files."""
+    return "://" in address and not address.startswith("file://")
+
+
+def shown_address(address: str) -> str:
+    """An address without what may be secret in it: what stands before an @, and options.
+
+    >>> shown_address("mqtt://ann:secret@broker/city?qos=0"), shown_address("found/today")
+    ('mqtt://broker/city', 'found/today')
+
+    Where somebody forgot to encode a character of a password, nothing tells where it ends:
+
+    >>> shown_address("mqtt://ann:se?cret@broker/city")
+    'mqtt://...'
+    """
+    if not is_url(address):
+        return address
+    scheme, _, rest = address.partition("://")
+    location, _, options = rest.partition("?")
+    if "@" in options:
+        return f"{scheme}://..."
+    return f"{scheme}://{location.rpartition('@')[2]}"
+
+
 def unknown_address(address: str, known: tuple[str, ...], what: str) -> InputError:
     """The error for an address of another kind. It shows the scheme only: the rest may hold a password."""
     scheme = scheme_of(address)
@@ -41,5 +66,7 @@ def directory_of(address: str) -> Path:
         return Path(address)
     parts = urlsplit(address)
     if parts.netloc not in ("", "localhost"):
-        raise InputError(f"'{address}' is a directory of another machine", remedy="Write file:///PATH, or the path.")
+        raise InputError(
+            "the address is that of a directory of another machine", remedy="Write file:///PATH, or the path."
+        )
     return Path(unquote(parts.path))

@@ -26,6 +26,7 @@ from situ.io.files import Format, files_of_one_format, format_of, open_checked_f
 from situ.io.json_lines import JsonFormat
 from situ.io.lines import BLOCK_BYTES, open_text
 from situ.io.parquet import ParquetFile
+from situ.io.permissions import PRIVATE
 from situ.io.source import read_ahead
 from situ.runtime.spark.input_files import Root
 from situ.runtime.spark.inputs import JudgedRows
@@ -56,8 +57,8 @@ def files_to_rows(spark: SparkSession, directory: Path, stream: Stream, work: Pa
     _require_directory(directory)
     if not (work / _OPENED).exists():
         check_files(directory, stream)
-        work.mkdir(parents=True, exist_ok=True)
-        (work / _OPENED).touch()
+        PRIVATE.make_directory(work)
+        PRIVATE.open_new(work / _OPENED).close()
     root = Root.of(directory)
     return JudgedRows(
         _paths(spark, root.absolute).mapInArrow(FileReader(stream, root).rows, rows_type(stream)), as_it_is

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame
 
 from situ.core.errors import InputError, did_you_mean
 from situ.io.files import Format
+from situ.io.permissions import PRIVATE, Permissions
+from situ.io.sink_names import TableNames
 from situ.runtime.spark.file_sink import FileSink
 from situ.runtime.spark.input_files import Root
 from situ.runtime.spark.kafka import KafkaAddress, kafka_conf
@@ -35,15 +37,16 @@ class Sink(Protocol):
         ...
 
 
-def open_sink(address: str, file_format: str, output: Output, query: str) -> Sink:
+def open_sink(address: str, file_format: str, output: Output, query: str, permissions: Permissions = PRIVATE) -> Sink:
     """The sink that an address names; InputError if it names none.
 
-    `file_format` is that of files in a directory. `query` is an id that stays the same as long as the checkpoint.
+    `file_format` and `permissions` are those of files in a directory. `query` is an id that stays the same as long as
+    the checkpoint.
     """
     tables = Tables(output)
     match scheme_of(address):
         case "directory":
-            sink = FileSink(Root.of(directory_of(address)), _format(file_format), tables, query)
+            sink = FileSink(Root.of(directory_of(address)), _format(file_format), tables, query, permissions)
             sink.check()
             return sink
         case "kafka":
@@ -98,27 +101,16 @@ class PostgresqlSink:
     _written: int | None = field(default=None, init=False)
 
     def write(self, events: DataFrame, batch: int) -> None:
-        found: dict[str, list[pa.Table]] = {}
+        tables: dict[str, list[pa.Table]] = {}
         if self._written is None or batch <= self._written:  # else, a table without rows is as it should be
-            found |= {name: [empty] for name, empty in self._all_tables().items()}
+            tables |= {name: [empty] for name, empty in postgresql_tables(self.tables.output).items()}
         with results_of(events, Packer(self.tables)) as results:
             for kind, name, rows in results:
-                found.setdefault(self.table_name(kind, name), []).append(self.for_table(kind, name, rows))
-        for table, parts in found.items():
+                tables.setdefault(TableNames.table(kind, name), []).append(self.for_table(kind, name, rows))
+        for table, parts in tables.items():
             rows = events.sparkSession.createDataFrame(in_order(pa.concat_tables(parts)))
             upsert_batch(rows, self.address, table, self.query, batch)
         self._written = batch
-
-    def _all_tables(self) -> dict[str, pa.Table]:
-        output = self.tables.output
-        kinds = [(COMPLEX_EVENT, name) for name in output.shown]
-        kinds += [(TIMED_OUT, o.name) for o in output.operators if o.rule.timed_out]
-        kinds += [(kind, name) for kind in (LATE, REJECTED) for name in output.streams]
-        return {self.table_name(k, n): self.for_table(k, n, self.tables.empty(k, n)) for k, n in kinds}
-
-    @staticmethod
-    def table_name(kind: str, name: str) -> str:
-        return {COMPLEX_EVENT: name, TIMED_OUT: f"_timed_out_{name}", LATE: "_late", REJECTED: "_rejected"}[kind]
 
     @staticmethod
     def for_table(kind: str, name: str, rows: pa.Table) -> pa.Table:
@@ -128,3 +120,15 @@ class PostgresqlSink:
         if kind in (LATE, REJECTED):
             columns, names = [pa.array([name] * rows.num_rows, pa.string()), *columns], ["_stream", *names]
         return pa.table(columns, names=names)
+
+
+def postgresql_tables(output: Output) -> dict[str, pa.Table]:
+    """All tables that results go to, without rows."""
+    tables = Tables(output)
+    kinds = [(COMPLEX_EVENT, name) for name in output.shown]
+    kinds += [(TIMED_OUT, operator.name) for operator in output.operators if operator.rule.timed_out]
+    kinds += [(kind, name) for kind in (LATE, REJECTED) for name in output.streams]
+    return {
+        TableNames.table(kind, name): PostgresqlSink.for_table(kind, name, tables.empty(kind, name))
+        for kind, name in kinds
+    }

@@ -16,6 +16,19 @@ from situ.runtime.spark.stream_files import files_to_rows
 from situ.runtime.spark.stream_messages import messages_to_rows
 
 
+def check_source(address: str) -> None:
+    """InputError, without anything secret, if an address is none of a source. Needs no Spark."""
+    match scheme_of(address):
+        case "directory":
+            directory_of(address)
+        case "kafka":
+            KafkaAddress.parse(address)
+        case "mqtt":
+            MqttAddress.parse(address)
+        case _:
+            raise unknown_address(address, SOURCES, "source")
+
+
 def open_stream(spark: SparkSession, address: str, stream: Stream, work: Path) -> JudgedRows:
     """All rows that come from an address, those that fit the stream and those that do not.
 
