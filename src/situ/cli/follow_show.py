@@ -30,7 +30,7 @@ from situ.cli.follow_summary import (
 )
 from situ.cli.show import cell, complex_event_table, rows_of
 from situ.core.errors import SituError
-from situ.runtime.spark.follow import Began, Progressed, RulesChanged, RulesRefused, Told, Waiting
+from situ.runtime.spark.follow import Began, Progressed, RulesChanged, RulesRefused, Told, Waiting, Warned
 from situ.runtime.spark.progress import Totals
 
 #: Between two lines of figures.
@@ -102,6 +102,8 @@ class JsonLines(_Shown):
             case RulesRefused(error):
                 self.refused += 1
                 self._print("rules refused", {"error": self._error_to_json(error)})
+            case Warned(warning):
+                self._print("warning", {"warning": warning})
             case Waiting():
                 pass
             case _:
@@ -149,6 +151,8 @@ class Lines(_Shown):
             case RulesRefused(error):
                 self.refused += 1
                 typer.secho(f"the rules stay as they are: {error}", fg=typer.colors.RED, err=True)
+            case Warned(warning):
+                self._warn((warning,))
             case _:
                 assert_never(told)
 
@@ -211,6 +215,8 @@ class Screen(_Shown):
             case RulesRefused(error):
                 self.refused += 1
                 self._console.print(Text(f"the rules stay as they are: {error}", style="red"))
+            case Warned(warning):
+                self._warn((warning,))
             case Waiting():
                 pass  # but the rate goes down
             case _:

@@ -31,8 +31,10 @@ LATE_TABLE, REJECTED_TABLE, TIMED_OUT_TABLES = "_late", "_rejected", "_timed_out
 class SinkNames(Protocol):
     """What a kind of sink makes of the names of results."""
 
-    #: What a name becomes: "a folder".
-    becomes: str
+    @property
+    def becomes(self) -> str:
+        """What a name becomes: "a folder"."""
+        ...
 
     def fault(self, kind: str, name: str) -> str:
         """Why the sink cannot hold a name, as the end of a sentence that begins with it; empty if it can."""

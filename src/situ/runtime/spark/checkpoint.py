@@ -91,6 +91,11 @@ class Checkpoint:
         return f"file://{self.directory.absolute() / _SPARK}"
 
     @property
+    def source_logs(self) -> Path:
+        """Where Spark notes which files it has read, in a folder for each source."""
+        return self.directory / _SPARK / "sources"
+
+    @property
     def rules(self) -> Path:
         return self.directory / "rules"
 

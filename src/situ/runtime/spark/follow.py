@@ -26,6 +26,7 @@ from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.graph.query import Stream
 from situ.lang.resolve import warnings as warnings_of
+from situ.runtime.spark.changed_files import ChangedFiles
 from situ.runtime.spark.checkpoint import Manifest
 from situ.runtime.spark.detect import Detection, detect_rows
 from situ.runtime.spark.errors import SparkError
@@ -94,11 +95,18 @@ class RulesRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that a person should know, and that does not end the query."""
+
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """Time passes: said after every look at the query, a few times in a second."""
 
 
-Told: TypeAlias = Began | Progressed | RulesChanged | RulesRefused | Waiting
+Told: TypeAlias = Began | Progressed | RulesChanged | RulesRefused | Warned | Waiting
 
 
 # ---- the query at work
@@ -152,6 +160,7 @@ class Follower:
     def __post_init__(self) -> None:
         self._addresses = tuple(self.job.addresses.values())
         self._checkpoint = self.opening.checkpoint
+        self._changed_files = ChangedFiles(self._checkpoint.source_logs)
         self._store = RuleStore(self._checkpoint.rules, self._checkpoint.permissions)
         self.manifest = self._manifest()
         self._rules = self.opening.rules
@@ -209,6 +218,7 @@ class Follower:
                     self._require_no_error()
                     return
             tell(Waiting())
+            self._warn_of_changed_files(tell)
             looks += 1
             if self._watch is not None and looks % LOOKS == 0:
                 self._look(tell)
@@ -219,6 +229,11 @@ class Follower:
             self._drain(STOP_WAIT_S)
         self._query.stop()
         self._collect(tell)
+        self._warn_of_changed_files(tell, now=True)
+
+    def _warn_of_changed_files(self, tell: Callable[[Told], None], *, now: bool = False) -> None:
+        if warning := self._changed_files.look(now=now):
+            tell(Warned(warning))
 
     # --- rules
 
@@ -285,7 +300,7 @@ class Follower:
 
     def _start(self, ready: _Ready) -> int:
         """Returns when the first trigger begins: the micro-batch with which it does."""
-        with as_situ_errors(self._addresses):
+        with as_situ_errors(self._addresses, str(self.job.checkpoint)):
             writer = ready.detection.events.writeStream.foreachBatch(ready.sink.write)
             writer = writer.option("checkpointLocation", self._checkpoint.spark)
             if self.job.once:
@@ -328,7 +343,7 @@ class Follower:
             raise query_error(str(raised), self._addresses) from None
         error = self._query.exception()
         if error is not None:
-            raise query_error(str(error), self._addresses) from None
+            raise query_error(str(error), self._addresses, str(self.job.checkpoint)) from None
         if not self.job.once or self._checkpoint.is_in_a_batch:
             raise SparkError("the streaming query has ended by itself", remedy="What Spark printed above says more.")
 

@@ -7,6 +7,7 @@ needs for it. Only the public DataFrame API is used, so all of this works throug
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,10 +23,13 @@ from pyspark.sql import functions as F
 from situ.core.errors import InputError, did_you_mean
 from situ.runtime.spark.errors import SparkError, cause_and_remedy, spark_exceptions
 from situ.runtime.spark.jars import fetched
+from situ.runtime.spark.kafka_settings import settings_in_environment, settings_in_file
 from situ.runtime.spark.versions import release
 
 SCHEME = "kafka://"
 FORM = "An address is kafka://HOST:PORT/TOPIC; further brokers follow after commas, options after '?'."
+#: The option that names a file of settings for Kafka's client, as Kafka's own tools read them.
+CONFIG = "config"
 
 #: Spark's connector for Kafka.
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -104,10 +108,12 @@ class KafkaAddress:
     options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod
-    def parse(cls, text: str, *, writing: bool = False) -> Self:
+    def parse(cls, text: str, *, writing: bool = False, environ: Mapping[str, str] = os.environ) -> Self:
         """The address in a text, for reading or for writing; InputError if it is none.
 
-        In values of options, `&` is written as %26 and `%` as %25; all else may stand as it is.
+        In values of options, `&` is written as %26 and `%` as %25; all else may stand as it is. Settings of Kafka's
+        client that the address does not have come from the file that `config` names, and from the environment:
+        passwords need not stand on a command line, which everybody on a machine can read. See `kafka_settings`.
         """
         if not text.startswith(SCHEME):
             raise InputError(f"an address of Kafka begins with {SCHEME}", remedy=FORM)
@@ -116,12 +122,15 @@ class KafkaAddress:
         if "@" in where:  # the part before it may be a password, so the address is not shown
             raise InputError(
                 "an address of Kafka holds no user and no password before the broker",
-                remedy="Give them as options: kafka.security.protocol, kafka.sasl.mechanism, kafka.sasl.jaas.config.",
+                remedy="Write sasl.jaas.config and what else Kafka's client needs into a file: ?config=FILE.",
             )
         place = SCHEME + where
         _check_servers(servers, place)
         _check_topic(topic, place)
-        return cls(servers, topic, _options(query, place, writing))
+        options = _options(query, place, writing)
+        file = options.pop(CONFIG, None)
+        from_file = settings_in_file(Path(file)) if file is not None else {}
+        return cls(servers, topic, {**settings_in_environment(environ), **from_file, **options})
 
     @property
     def shown(self) -> str:
@@ -358,6 +367,8 @@ def _options(query: str, place: str, writing: bool) -> dict[str, str]:
 
 
 def _check_option(name: str, place: str, writing: bool) -> None:
+    if name == CONFIG:
+        return
     if name in _IN_ADDRESS:
         raise InputError(f"option {name} is what the address itself says", place=place, remedy=FORM)
     if name in _SPARKS_OWN:
@@ -368,7 +379,7 @@ def _check_option(name: str, place: str, writing: bool) -> None:
     if writing and name in READ_OPTIONS:
         raise InputError(f"option {name} is for reading only", place=place, remedy="Leave it out.")
     if name not in READ_OPTIONS:
-        known = ["kafka.*", *(() if writing else READ_OPTIONS)]
+        known = ["kafka.*", CONFIG, *(() if writing else READ_OPTIONS)]
         raise InputError(f"there is no option '{name}'", place=place, remedy=did_you_mean(name, known))
 
 
