@@ -12,17 +12,35 @@ from typing import Annotated, Literal
 
 import typer
 
+from situ import __version__
 from situ.cli.lab import lab
 from situ.cli.options import AsJson, Conf, EngineName, Functions, Master, QueryFile, error_to_json, user_errors
+from situ.cli.panels import EXPERIMENTS, RUN, CommandsByPanel
 from situ.cli.planning import planning
 from situ.core.errors import SituWarning
 
 app = typer.Typer(
+    cls=CommandsByPanel,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Detects situations in streams of events. The language of query files: docs/language.md.",
 )
+
+
+def show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"situ {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def situ(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version, and end.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Detects situations in streams of events. The language of query files: docs/language.md."""
+
 
 FOLLOW = "With --follow"
 Follow = Annotated[
@@ -90,7 +108,37 @@ Metrics = Annotated[
 ]
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
+def declare(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A Parquet, CSV or JSON lines file, or a directory of them, of which the first is looked at.",
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The name of the stream. Default: that of the file.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the declaration of a stream for a file of events.
+
+    The beginning of a query, for example:
+
+    situ declare vehicles.parquet > braking.situ
+    """
+    from situ.runtime.declare import declaration_of
+
+    with user_errors(as_json):
+        declaration = declaration_of(file, name)
+        as_text = {"declaration": str(declaration), "notes": declaration.notes}
+        typer.echo(json.dumps(as_text) if as_json else str(declaration), nl=as_json)
+
+
+@app.command(rich_help_panel=RUN)
 def check(file: QueryFile, functions: Functions = None, as_json: AsJson = False) -> None:
     """Read a query file and say whether it is one."""
     from situ.cli.check import check_file
@@ -100,7 +148,7 @@ def check(file: QueryFile, functions: Functions = None, as_json: AsJson = False)
         typer.echo(json.dumps(checked.to_json()) if as_json else str(checked))
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def explain(
     file: QueryFile,
     svg: Annotated[
@@ -127,7 +175,7 @@ def explain(
         typer.echo(json.dumps(explained.to_json()) if as_json else str(explained))
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def run(
     file: QueryFile,
     source: Annotated[
@@ -221,7 +269,7 @@ def run(
             show_summary(summary)
 
 
-@app.command()
+@app.command(rich_help_panel=EXPERIMENTS)
 def bench(
     workload: Annotated[Literal["next", "each", "rising"], typer.Option(help="The pattern.")] = "next",
     types: Annotated[int, typer.Option(min=1, help="Event types; the patterns read up to three of them.")] = 100,
@@ -261,7 +309,7 @@ def bench(
 
 
 app.add_typer(planning)
-app.add_typer(lab, name="lab")
+app.add_typer(lab, name="lab", rich_help_panel=EXPERIMENTS)
 
 
 def main() -> None:

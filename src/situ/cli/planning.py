@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from situ.cli.options import AsJson, Conf, Functions, Master, QueryFile, error_to_json, user_errors
+from situ.cli.panels import PLAN
 
 planning = typer.Typer()
 
@@ -68,7 +69,7 @@ LatencyOf = Annotated[
 ]
 
 
-@planning.command()
+@planning.command(rich_help_panel=PLAN)
 def plan(
     file: QueryFile,
     network: NetworkFile,
@@ -110,7 +111,7 @@ def plan(
             show_plan(planned)
 
 
-@planning.command()
+@planning.command(rich_help_panel=PLAN)
 def compare(
     file: QueryFile,
     network: NetworkFile,
@@ -151,7 +152,7 @@ def compare(
             raise typer.Exit(1)
 
 
-@planning.command()
+@planning.command(rich_help_panel=PLAN)
 def stats(
     file: QueryFile,
     source: Annotated[

@@ -91,10 +91,10 @@ def native_conversion(found: pa.DataType, declared: Type) -> Conversion | None:
         case Simple.STRING:
             if pa.types.is_large_string(found) or pa.types.is_string_view(found):
                 return _cast(target)
-            return _cast(target, fallible=True) if _is_bytes(found) else None
+            return _cast(target, fallible=True) if is_bytes(found) else None
         case Simple.BINARY:
             text = pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found)
-            return _cast(target) if text or _is_bytes(found) else None
+            return _cast(target) if text or is_bytes(found) else None
         case Simple.TIMESTAMP:
             return _to_timestamp(found)
         case Simple.BOOLEAN | Simple.DURATION | Simple.NULL | Row():
@@ -188,7 +188,7 @@ def _decoded(inner: Conversion) -> Callable[[pa.Array], pa.Array]:
     return apply
 
 
-def _is_bytes(found: pa.DataType) -> bool:
+def is_bytes(found: pa.DataType) -> bool:
     tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
     return any(test(found) for test in tests)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +30,15 @@ _STRICT_FIELD = rb"(?:" + _QUOTED + rb"|" + _UNQUOTED + rb"|)"
 _STRICT_RECORD = re.compile(_STRICT_FIELD + rb"(?:," + _STRICT_FIELD + rb")*+\r?")
 
 
+@dataclass(frozen=True, slots=True)
+class CsvHeader:
+    """The first line that is not blank, the names in it, and the first whole rows below it."""
+
+    line: bytes
+    names: list[str]
+    rows: bytes
+
+
 class CsvFormat:
     """The header of one file, and how its records are read."""
 
@@ -49,23 +59,12 @@ class CsvFormat:
     @classmethod
     def of_file(cls, path: Path, stream: Stream) -> CsvFormat:
         """InputError unless the header can be read and names the stream's columns. An empty file has no header."""
-        with open_text(path) as file:
-            start = file.read(HEADER_BYTES)
-        if not start.strip():
-            return cls(start, list(dict.fromkeys(a.column for a in stream.attributes)), stream)
-        preamble = _first_line(start)
-        try:
-            names = next(csv.reader([preamble.decode("utf-8-sig").strip()]))
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(
-                f"the header line cannot be read: {error}",
-                place=f"{path}:1",
-                remedy="Write the file as UTF-8, with the names of the columns, separated by commas, first.",
-            ) from error
-        names = [name.strip() for name in names]
+        header = header_of(path)
+        if header is None:
+            return cls(b"", list(dict.fromkeys(a.column for a in stream.attributes)), stream)
         for attribute in stream.attributes:
-            require_column(attribute.column, stream, names, str(path))
-        return cls(preamble, names, stream)
+            require_column(attribute.column, stream, header.names, str(path))
+        return cls(header.line, header.names, stream)
 
     def is_plain(self, data: bytes) -> bool:
         # An odd number of quotes: one was forgotten, and could swallow lines up to the end of the block.
@@ -142,6 +141,26 @@ class CsvFormat:
         if reason is not None and self.parse(data, 1) is not None:
             return None  # only columns that nobody declared are not UTF-8
         return reason
+
+
+def header_of(path: Path) -> CsvHeader | None:
+    """The header of a file and the rows at its beginning; None where the file is empty."""
+    with open_text(path) as file:
+        start = file.read(HEADER_BYTES)
+        is_whole = not file.read(1)
+    if not start.strip():
+        return None
+    line = _first_line(start)
+    try:
+        names = next(csv.reader([line.decode("utf-8-sig").strip()]))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"the header line cannot be read: {error}",
+            place=f"{path}:1",
+            remedy="Write the file as UTF-8, with the names of the columns, separated by commas, first.",
+        ) from error
+    rows = start[len(line) :]
+    return CsvHeader(line, [name.strip() for name in names], rows if is_whole else rows[: rows.rfind(b"\n") + 1])
 
 
 def _first_line(start: bytes) -> bytes:

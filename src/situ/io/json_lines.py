@@ -44,12 +44,7 @@ class JsonFormat:
             with open_text(path) as file:
                 start = file.read(BLOCK_BYTES if unseen else len(_BOM) + 1)
             preamble = _BOM if start.startswith(_BOM) else b""
-            if start[len(preamble) :].lstrip().startswith(b"["):
-                raise InputError(
-                    "holds a JSON array, not one object per line",
-                    place=str(path),
-                    remedy=f"Write one object per line, for example with: jq -c '.[]' {path}",
-                )
+            _refuse_array(start[len(preamble) :], path)
             if unseen and start.strip():
                 _require_attributes(start[len(preamble) :], stream, path)
                 unseen = False
@@ -117,6 +112,31 @@ class JsonFormat:
             return "the line is no JSON object"
         misfits = [_misfit(row, attribute) for attribute in self._stream.attributes]
         return "; ".join(dict.fromkeys(filter(None, misfits))) or None
+
+
+def objects_at_start(path: Path) -> list[dict[str, Any]]:
+    """The objects at the beginning of a file; lines that are none are passed over."""
+    with open_text(path) as file:
+        start = file.read(BLOCK_BYTES).removeprefix(_BOM)
+    _refuse_array(start, path)
+    objects = []
+    for line in start.split(b"\n"):  # the last one may be cut off, and is no object then
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            objects.append(row)
+    return objects
+
+
+def _refuse_array(start: bytes, path: Path) -> None:
+    if start.lstrip().startswith(b"["):
+        raise InputError(
+            "holds a JSON array, not one object per line",
+            place=str(path),
+            remedy=f"Write one object per line, for example with: jq -c '.[]' {path}",
+        )
 
 
 def _misfit(row: Any, attribute: AttributeDeclaration) -> str | None:

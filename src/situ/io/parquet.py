@@ -47,7 +47,7 @@ class ParquetFile:
     @classmethod
     def checked(cls, path: Path, stream: Stream) -> ParquetFile:
         """InputError unless it is Parquet and has the stream's columns."""
-        with _errors_as_input_errors(path), _open(path) as file:
+        with open_parquet(path) as file:
             metadata, schema = file.metadata, file.schema_arrow
         return cls(path, metadata, schema, conversions_to(stream, schema, str(path)))
 
@@ -171,6 +171,13 @@ def _span(ranges: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
     if not known or len(known) < len(ranges):
         return None
     return min(first for first, _ in known), max(last for _, last in known)
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
+    """A file; InputError if it is no Parquet, also where that shows later."""
+    with _errors_as_input_errors(path), _open(path) as file:
+        yield file
 
 
 def _open(path: Path, metadata: pq.FileMetaData | None = None, page_by_page: bool = False) -> pq.ParquetFile:

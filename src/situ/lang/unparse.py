@@ -29,7 +29,14 @@ from situ.graph.query import (
 from situ.lang.unparse_expression import unparse_expression, unparse_name
 from situ.lang.unparse_pattern import outer_parts, unparse_pattern
 
-__all__ = ["unparse", "unparse_expression", "unparse_name", "unparse_pattern"]
+__all__ = [
+    "unparse",
+    "unparse_attribute",
+    "unparse_expression",
+    "unparse_name",
+    "unparse_pattern",
+    "unparse_stream_clauses",
+]
 
 LINE_LENGTH = 100
 INDENT = "\n" + " " * 11  # under the first word after `  detect   `
@@ -56,16 +63,18 @@ def unparse(query: Query) -> str:
 
 
 def _stream(stream: Stream) -> list[str]:
-    declarations = ", ".join(map(_declaration, stream.attributes))
-    return [f"stream {unparse_name(stream.name)}({declarations})", "  ".join(_stream_clauses(stream))]
+    declarations = ", ".join(map(unparse_attribute, stream.attributes))
+    return [f"stream {unparse_name(stream.name)}({declarations})", "  ".join(unparse_stream_clauses(stream))]
 
 
-def _declaration(attribute: AttributeDeclaration) -> str:
+def unparse_attribute(attribute: AttributeDeclaration) -> str:
+    """`speed double`, as it stands in the declaration of a stream."""
     source = f" from {'.'.join(map(unparse_name, attribute.path))}" if attribute.path else ""
     return f"{unparse_name(attribute.name)} {attribute.type}{source}"
 
 
-def _stream_clauses(stream: Stream) -> Iterator[str]:
+def unparse_stream_clauses(stream: Stream) -> Iterator[str]:
+    """`time ts`, `at (x, y)` and the others, each by itself."""
     yield f"time {unparse_name(stream.time)}" + (f" in {stream.time_unit}" if stream.time_unit else "")
     if stream.order is not None:
         yield f"order {unparse_name(stream.order)}"

@@ -108,15 +108,16 @@ class _Judged:
 def _as_spark_names_it(stream: Stream, df: DataFrame) -> Stream:
     """The stream with the names of its columns as they are in the DataFrame, where Spark does not tell them apart."""
     exactly = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    return stream if exactly else spelt_as_found(stream, _arrow_schema(df))
+    return stream if exactly else spelt_as_found(stream, arrow_schema(df))
 
 
-def _arrow_schema(df: DataFrame) -> pa.Schema:
+def arrow_schema(df: DataFrame) -> pa.Schema:
+    """The columns of a DataFrame, with the Arrow types by which they are judged."""
     return pa.schema([(field.name, spark_to_arrow(field.dataType)) for field in df.schema.fields])
 
 
 def _judge(df: DataFrame, stream: Stream, place: str) -> _Judged:
-    fields, schema = df.schema.fields, _arrow_schema(df)
+    fields, schema = df.schema.fields, arrow_schema(df)
     conversions_to(stream, schema, place)
     columns = {a.name: _source_column(a, fields) for a in stream.attributes}
     found = {a.name: type_found(a, stream, schema, place) for a in stream.attributes}
