@@ -133,13 +133,6 @@ def read_in_order(
                 yield _piece(span, [future.result() for future in futures], readers[span.stream]), following
 
 
-def read_whole(source: Source | pa.Table, stream: Stream) -> Conformed:
-    """All rows of a source, with all declared columns."""
-    chunks: list[Chunk] = [_TableChunk(source, stream)] if isinstance(source, pa.Table) else list(source.chunks())
-    names = [attribute.name for attribute in stream.attributes]
-    return Conformed.concat([chunk.read(names) for chunk in chunks])
-
-
 def _spans(source: Source | pa.Table, stream: Stream) -> list[_Span]:
     chunks: list[Chunk] = [_TableChunk(source, stream)] if isinstance(source, pa.Table) else list(source.chunks())
     chunks = chunks[:1] + [chunk for chunk in chunks[1:] if chunk.rows]  # the first one may still say what is wrong

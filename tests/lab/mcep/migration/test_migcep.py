@@ -10,7 +10,6 @@ import pytest
 
 from lab.mcep.migration.migration_problems import all_schedules, cost_by_words, random_problem
 from situ.lab.mcep.migration.greedy_migration import greedy_migration
-from situ.lab.mcep.migration.mechanisms import MIGRATION_MECHANISMS, migration_mechanism
 from situ.lab.mcep.migration.migcep import migcep
 from situ.lab.mcep.migration.migcep_plan import Migrations, network_use
 from situ.lab.mcep.migration.migcep_problem import MigrationProblem, Transfer
@@ -163,13 +162,6 @@ def test_the_same_problem_has_the_same_plans() -> None:
 def test_no_operators_need_no_plans() -> None:
     problem = replace(problem_of(1), operators=())
     assert migcep(problem).plans == greedy_migration(problem).plans == ()
-
-
-def test_mechanisms_that_plan_migrations_have_names() -> None:
-    assert list(MIGRATION_MECHANISMS) == ["greedy migration", "migcep"]
-    assert migration_mechanism("migcep") is migcep
-    with pytest.raises(PlacementError, match=r"no mechanism 'migcap' that plans migrations.*\n.*'migcep'"):
-        migration_mechanism("migcap")
 
 
 BROKEN = [

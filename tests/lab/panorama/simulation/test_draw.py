@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from situ.core.errors import InputError
-from situ.lab.panorama.simulation.draw import VALUES, draw, replay
+from situ.lab.panorama.simulation.draw import VALUES, draw
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.network.network import Link, Network, NetworkError, Site
+from situ.network.network import Link, Network, Site
 from situ.placement.problem import Sources
 
 NETWORK = Network((Site("edge"), Site("hub")), (Link("edge", "hub", 1.0),))
@@ -70,18 +70,3 @@ def test_the_same_seed_draws_the_same() -> None:
 def test_no_values_are_drawn_of_other_types() -> None:
     with pytest.raises(InputError, match=r"A\.d is of type decimal"):
         drawn("d decimal(5, 2), us int) time us in us")
-
-
-def test_replay_refuses_what_names_no_site() -> None:
-    table = pa.table({"ts": [1, 2], "at": ["hub", None]})
-    with pytest.raises(InputError, match="at is null in 1 rows"):
-        replay({"A": table}, "at", NETWORK)
-    with pytest.raises(InputError, match="there is no column 'site'"):
-        replay({"A": table}, "site", NETWORK)
-    with pytest.raises(NetworkError, match="there is no site 'hut'"):
-        replay({"A": pa.table({"at": ["hut"]})}, "at", NETWORK)
-
-
-def test_replay_takes_empty_tables() -> None:
-    empty = pa.table({"ts": pa.array([], pa.int64()), "at": pa.array([], pa.string())})
-    assert len(replay({"A": empty}, "at", NETWORK)["A"].sites) == 0

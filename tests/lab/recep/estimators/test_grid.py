@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from lab.recep.estimators.random_selections import pairs_of, random_pairs, random_sets, sets_of, share
 from situ.core.errors import InputError
 from situ.kernel.arrays import F64, I64
-from situ.lab.recep.estimators.grid import Cells, Dependencies, Grids, counts_of_grids, joined, quality_of_grids
+from situ.lab.recep.estimators.grid import Cells, Dependencies, Grids, counts_of_grids, quality_of_grids
 from situ.lab.recep.estimators.pairs import counts_of_pairs
 
 
@@ -77,44 +76,11 @@ def test_finer_cells_fall_to_the_exact_figures(seed: int) -> None:
     assert before.tolist() == exact.tolist()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_joined_cells_are_summed_up(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    events = random_events(rng, 60)
-    selections = random_sets(rng, 30, 60, 20)
-    cells = Cells(30.0, 60)
-    leaves = counters(selections, *events, cells)
-    members = [rng.integers(0, 30, rng.integers(0, 5)).tolist() for _ in range(20)]
-    grids = Grids.of(sets_of(selections), cells.codes(*events))
-    together = joined(grids, np.array([*chain(*members)], np.int64), np.cumsum([0, *map(len, members)]))
-    nothing: Counter[tuple[int, ...]] = Counter()
-    expected = [sum((leaves[k] for k in ones), nothing) for ones in members]
-    assert as_counters(together) == [sorted(one.values()) for one in expected]
-    asked, processed = random_pairs(rng, 20, 100)
-    both = [(expected[i] & expected[j]).total() for i, j in zip(asked, processed, strict=True)]
-    assert counts_of_grids(Dependencies.of(together, together), asked, processed).both.tolist() == both
-
-
-def test_joined_from_disjoint_selections_as_from_all_their_events() -> None:
-    rng = np.random.default_rng(3)
-    codes = Cells(30.0, 60).codes(*random_events(rng, 60))
-    parts = [set(range(k, 60, 6)) for k in range(6)]
-    together = joined(Grids.of(sets_of(parts), codes), np.arange(6), np.array([0, 2, 2, 6]))
-    whole = Grids.of(sets_of([parts[0] | parts[1], set(), set().union(*parts[2:])]), codes)
-    for one, other in (
-        (together.cells, whole.cells),
-        (together.counts, whole.counts),
-        (together.offsets, whole.offsets),
-    ):
-        assert one.tolist() == other.tolist()
-
-
 def test_no_grids() -> None:
     none = np.zeros(0, np.int64)
     grids = Grids.of(sets_of([]), none)
     assert len(grids) == 0
     assert pairs_of(quality_of_grids(Dependencies.of(grids, grids), none, none)) == []
-    assert len(joined(grids, none, np.zeros(1, np.int64))) == 0
 
 
 def test_events_that_are_nowhere_are_only_like_each_other() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from situ.core.errors import QueryError
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
+from situ.io.conform import conform
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import in_total_order
 from situ.kernel.operator import tie_attributes
@@ -19,7 +20,6 @@ from situ.mobility.geometry import Shape
 from situ.mobility.moving_query import INTEREST, ORDER, MovingQuery, moving_queries
 from situ.mobility.store import StoredEvents
 from situ.runtime.embedded.engine import Engine
-from situ.runtime.embedded.pieces import read_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,5 +107,5 @@ class QueryEvents:
 
 def _in_order(stream: Stream, table: pa.Table) -> StoredEvents:
     """Events of one time, too, stand in their order: it is that of rows from here on."""
-    events = located(stream, read_whole(table, stream))
+    events = located(stream, conform(table, stream))
     return events.take(in_total_order(events.batch, tie_attributes(stream)))

@@ -14,6 +14,7 @@ from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream, Subscription
+from situ.io.conform import conform
 from situ.kernel.batch import Batch, as_timestamps
 from situ.kernel.operator import Context, contexts_of, no_events
 from situ.lab.mcep.switching.arrivals import Arrivals, arrivals_of, located
@@ -25,7 +26,6 @@ from situ.mobility.geometry import Shape
 from situ.mobility.history import history_us
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
 from situ.mobility.store import Asking, EventStore, Region, StoredEvents, evict_before
-from situ.runtime.embedded.pieces import read_whole
 
 #: Logs of events that readers have already are sent after so much time (t_s of MCEP, section 5.2).
 LOG_EVERY_US = 1_000_000
@@ -108,7 +108,7 @@ def _is_read(stream: Stream, subscription: Subscription, needed: Collection[str]
 def _located(stream: Stream, events: Mapping[str, pa.Table]) -> StoredEvents:
     if stream.name not in events:
         raise InputError(f"no events for stream {stream.name}", remedy=did_you_mean(stream.name, events))
-    return located(stream, read_whole(events[stream.name], stream))
+    return located(stream, conform(events[stream.name], stream))
 
 
 def _moving(graph: OperatorGraph, name: str) -> Subscription:

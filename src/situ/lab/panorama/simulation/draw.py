@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from situ.core.errors import InputError, did_you_mean
+from situ.core.errors import InputError
 from situ.core.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_ARROW, Type
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.kernel.arrays import I64
 from situ.lab.panorama.simulation.events import Occurred
-from situ.network.network import Network
 from situ.placement.problem import Sources
 
 #: Whole numbers are drawn from 0 up to here. A prime: sums and multiples of them, modulo it, are as evenly spread.
@@ -74,29 +73,5 @@ def _values(stream: Stream, name: str, type_: Type, count: int, rng: np.random.G
         return pa.array([f"text{n}" for n in range(TEXTS)]).take(pa.array(rng.integers(0, TEXTS, count)))
     raise InputError(
         f"{stream.name}.{name} is of type {type_}, of which no values are drawn",
-        remedy="Draw for int, double, boolean and string attributes, or replay a table.",
+        remedy="Draw for int, double, boolean and string attributes.",
     )
-
-
-def replay(tables: Mapping[str, pa.Table], site_column: str, network: Network) -> dict[str, Occurred]:
-    """Events of tables in which a column names the site.
-
-    >>> from situ.network.network import Link, Site
-    >>> network = Network((Site("edge"), Site("hub")), (Link("edge", "hub", 1.0),))
-    >>> replay({"A": pa.table({"ts": [1, 2], "at": ["hub", "edge"]})}, "at", network)["A"].sites.tolist()
-    [1, 0]
-    """
-    return {name: _replayed(name, table, site_column, network) for name, table in tables.items()}
-
-
-def _replayed(name: str, table: pa.Table, site_column: str, network: Network) -> Occurred:
-    if site_column not in table.column_names:
-        known = did_you_mean(site_column, table.column_names)
-        raise InputError(f"there is no column {site_column!r}", place=f"table of {name}", remedy=known)
-    encoded = table.column(site_column).combine_chunks().dictionary_encode()
-    if encoded.null_count:
-        raise InputError(
-            f"{site_column} is null in {encoded.null_count} rows", place=f"table of {name}", remedy="Name the sites."
-        )
-    numbers = np.array([network.number(str(site)) for site in encoded.dictionary.to_pylist()], np.int64)
-    return Occurred(table, numbers[encoded.indices.to_numpy()] if len(numbers) else np.zeros(0, np.int64))

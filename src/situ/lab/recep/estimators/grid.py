@@ -89,20 +89,6 @@ class Grids:
         return len(self.offsets) - 1
 
 
-def joined(grids: Grids, members: I64, offsets: I64) -> Grids:
-    """What a selection depends on: k-th, all grids that `members` names from offset k to offset k + 1, cells summed up.
-
-    >>> grids = Grids(np.array([5, 9, 9]), np.array([2, 1, 1]), np.array([0, 2, 3]))
-    >>> joined(grids, np.array([0, 1]), np.array([0, 2])).counts.tolist()
-    [2, 2]
-    """
-    sizes = np.diff(grids.offsets)[members]
-    first = np.repeat(grids.offsets[:-1][members], sizes)
-    place = first + np.arange(len(first)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    owner = np.repeat(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), sizes)
-    return _summed(owner, grids.cells[place], grids.counts[place], len(offsets) - 1)
-
-
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """The actual and the reuse dependency of selections, with one numbering of their cells, from 0 to `cells`."""

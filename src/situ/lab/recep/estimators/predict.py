@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.lab.quality.precision_recall import Mask, Quality, shares
-from situ.lab.recep.estimators.hypergeometric import chance_of_at_least
+from situ.lab.quality.precision_recall import Quality, shares
 from situ.lab.recep.estimators.pairs import Counts
 
 
@@ -100,55 +99,3 @@ def event_pattern(pairs: OpenPairs, past: Counts) -> Quality:
     precise = expected(pairs.processed - pairs.seen.processed, past.processed)
     complete = expected(pairs.asked - pairs.seen.asked, past.asked)
     return pairs.quality(precise, complete)
-
-
-@dataclass(frozen=True, slots=True)
-class Chances:
-    """How likely thresholds are reached, pair by pair."""
-
-    precision: F64
-    recall: F64
-
-    def suffice(self, confidence: float) -> Mask:
-        """Where both are likely enough, each for itself.
-
-        >>> Chances(np.array([0.9, 0.8]), np.array([1.0, 1.0])).suffice(0.9).tolist()
-        [True, False]
-        """
-        enough: Mask = (self.precision >= confidence) & (self.recall >= confidence)
-        return enough
-
-
-def chances(pairs: OpenPairs, past: Counts, precision: float | F64, recall: float | F64) -> Chances:
-    """How likely the event pattern reaches these thresholds: one for all pairs, or one for each.
-
-    Events to come are drawn from those of the past, without putting back. If more are to come than the past has, the
-    past is taken as often as needed.
-
-    >>> seen, past = Counts(*3 * [np.array([0])]), Counts(*(np.array([k]) for k in (1, 4, 4)))
-    >>> chances(OpenPairs.of(seen, np.array([2]), np.array([2])), past, 0.5, 1.0)
-    Chances(precision=array([0.5]), recall=array([0.]))
-    """
-    seen = pairs.seen
-    precise = _chance(pairs.processed, seen.processed, seen.both, past.both, past.processed, precision)
-    complete = _chance(pairs.asked, seen.asked, seen.both, past.both, past.asked, recall)
-    possible = pairs.most_in_both()
-    highest = pairs.quality(possible, possible)
-    return Chances(
-        np.where(highest.precision >= precision, precise, 0.0), np.where(highest.recall >= recall, complete, 0.0)
-    )
-
-
-def _chance(total: I64, seen: I64, both: I64, good: I64, buffered: I64, threshold: float | F64) -> F64:
-    to_come = total - seen
-    times = np.maximum(-(-to_come // np.maximum(buffered, 1)), 1)
-    population = np.maximum(buffered * times, to_come)  # without a past: no event of the urn is a good one
-    return chance_of_at_least(_needed(total, threshold) - both, population, good * times, to_come)
-
-
-def _needed(total: I64, threshold: float | F64) -> I64:
-    """The least number whose share reaches the threshold, as shares are rounded: 0.07 * 100 is more than 7."""
-    needed = np.ceil(threshold * total).astype(np.int64)
-    needed -= (needed > 0) & (shares(needed - 1, total) >= threshold)
-    needed += shares(needed, total) < threshold
-    return needed
