@@ -14,7 +14,7 @@ import typer
 
 from situ import __version__
 from situ.cli.lab import lab
-from situ.cli.options import AsJson, Conf, EngineName, Functions, Master, QueryFile, error_to_json, user_errors
+from situ.cli.options import AsJson, Conf, EngineName, Functions, Master, Memory, QueryFile, error_to_json, user_errors
 from situ.cli.panels import EXPERIMENTS, RUN, CommandsByPanel
 from situ.cli.planning import planning
 from situ.core.errors import SituWarning
@@ -225,6 +225,7 @@ def run(
     engine: EngineName = None,
     master: Master = None,
     conf: Conf = None,
+    memory: Memory = None,
     functions: Functions = None,
     as_json: AsJson = False,
 ) -> None:
@@ -251,7 +252,7 @@ def run(
     with user_errors(as_json):
         permissions = GROUP_READABLE if group_readable else PRIVATE
         options = FollowOptions(checkpoint, control, every, once, shards, levels, metrics, permissions)
-        spark = chosen_spark("spark" if follow and engine is None else engine, master, conf or [])
+        spark = chosen_spark("spark" if follow and engine is None else engine, master, conf or [], memory)
         if follow:
             refuse_with_follow(options, engine == "embedded", overwrite, limit, out, file_format)
             assert spark is not None
@@ -260,7 +261,7 @@ def run(
             return
         refuse_without_follow(options, out)
         results = Out(Path(out), file_format or "parquet", overwrite, permissions) if out else None
-        summary = run_file(file, source or [], results, 10 if limit is None else limit, functions, spark)
+        summary = run_file(file, source or [], results, 10 if limit is None else limit, functions, spark, memory)
         if as_json:
             typer.echo(json.dumps(summary.to_json()))
         else:

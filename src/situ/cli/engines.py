@@ -9,6 +9,7 @@ from typing import Literal as OneOf
 from typing import TypeAlias
 
 from situ.core.errors import InputError
+from situ.core.memory import parse_memory
 
 Engine: TypeAlias = OneOf["spark", "embedded"]
 
@@ -31,8 +32,10 @@ def chosen_engine(engine: Engine | None) -> Engine:
     return engine or ("spark" if find_spec("pyspark") else "embedded")
 
 
-def chosen_spark(engine: Engine | None, master: str | None, conf: Sequence[str]) -> OnSpark | None:
-    """What --engine, --master and --conf ask for; None is the embedded engine.
+def chosen_spark(
+    engine: Engine | None, master: str | None, conf: Sequence[str], memory: str | None = None
+) -> OnSpark | None:
+    """What --engine, --master, --conf and --memory ask for; None is the embedded engine.
 
     >>> chosen_spark("spark", "local[2]", ["spark.sql.shuffle.partitions=8"])
     OnSpark(master='local[2]', conf={'spark.sql.shuffle.partitions': '8'})
@@ -45,7 +48,11 @@ def chosen_spark(engine: Engine | None, master: str | None, conf: Sequence[str])
         )
     if not given and chosen_engine(engine) == "embedded":
         return None
-    return OnSpark(master, dict(map(_setting, conf)))
+    settings = dict(map(_setting, conf))
+    if memory is not None:
+        parse_memory(memory)  # wrong ones are said at once
+        settings["spark.situ.memory"] = memory
+    return OnSpark(master, settings)
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -40,6 +40,15 @@ Conf = Annotated[
         show_default=False,
     ),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="The memory that a query may use, as in 4GB: of this process, or of each task of Spark's. One that needs "
+        "more ends with a message. Default: half of the machine's, shared by the tasks that run at once.",
+        show_default=False,
+    ),
+]
 Functions = Annotated[
     str | None,
     typer.Option(metavar="MODULE", help="Python module whose functions the query calls.", show_default=False),

@@ -14,6 +14,7 @@ from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder, StagedResults
 from situ.cli.summary import Summary
 from situ.core.errors import InputError, did_you_mean
+from situ.core.memory import parse_memory
 from situ.graph.operators import OperatorGraph
 from situ.io.files import Format, files_below, open_source
 from situ.io.permissions import PRIVATE, Permissions
@@ -34,7 +35,13 @@ class Out:
 
 
 def run_file(
-    file: Path, sources: list[str], out: Out | None, limit: int, functions: str | None, spark: OnSpark | None
+    file: Path,
+    sources: list[str],
+    out: Out | None,
+    limit: int,
+    functions: str | None,
+    spark: OnSpark | None,
+    memory: str | None = None,
 ) -> Summary:
     """Runs the query in a file over the sources (`Type=PATH`); on Spark, if one is given."""
     start = time.perf_counter()
@@ -46,7 +53,7 @@ def run_file(
     summary = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=out.directory if out else None)
     summary.complex_events.update({operator.name: 0 for operator in graph.subscriptions})
     if spark is None:
-        _run_embedded(graph, paths, out, summary)
+        _run_embedded(graph, paths, out, summary, None if memory is None else parse_memory(memory))
     else:
         from situ.runtime.spark.session import require_pyspark
 
@@ -71,12 +78,14 @@ def _staged(out: Out) -> StagedResults:
     return StagedResults(out.directory, out.format, overwrite=out.overwrite, permissions=out.permissions)
 
 
-def _run_embedded(graph: OperatorGraph, paths: dict[str, Path], out: Out | None, summary: Summary) -> None:
+def _run_embedded(
+    graph: OperatorGraph, paths: dict[str, Path], out: Out | None, summary: Summary, memory: int | None
+) -> None:
     """In this process; results are written while it runs."""
     from situ.runtime.embedded import Engine
 
     streams = {stream.name: open_source(paths[stream.name], stream) for stream in graph.streams}
-    engine = Engine(graph)
+    engine = Engine(graph, memory=memory)
     say_if_compiling()
     folder = _folder(out) if out else None
     with folder or nullcontext(), progress_bar(list(streams.values())) as show_progress:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from situ.graph.operators import Operator
-from situ.graph.patterns import Absence, And, Follow, Loop, Or, Pattern, Seq, Step, steps_of
+from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of
 from situ.graph.query import Case, From, Rule, Skip
 
 
@@ -87,3 +87,28 @@ def compares_matches(rule: Rule) -> str | None:
     if any(step.selector is not None for case in rule.cases for step in steps_of(case.detect)):
         return "a selector"
     return None
+
+
+def windows_of_event(rule: Rule) -> int:
+    """In how many windows of a rule an event lies; 0 for a pattern."""
+    return 0 if rule.kind is None else -(-rule.kind.window.over // rule.kind.window.every)
+
+
+def free_choices(pattern: Pattern) -> int:
+    """How many steps, after the first, take each event that fits, so that every combination is a match."""
+    match pattern:
+        case Step():
+            return 0
+        case And(steps):
+            return len(steps) - 1
+        case Loop(body, high=high, inner=inner):
+            repeats = high is None or high > 1
+            return free_choices(body) + (inner is Contiguity.EACH and repeats)
+        case Or(alternatives):
+            return max(map(free_choices, alternatives))
+        case Seq(parts):
+            follows = [part for part in parts if isinstance(part, Follow)]
+            each = sum(part.contiguity is Contiguity.EACH for part in follows[1:])
+            return each + sum(free_choices(part.pattern) for part in follows)
+        case _:
+            assert_never(pattern)

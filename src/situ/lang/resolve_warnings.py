@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Subscription
-from situ.graph.rule_properties import has_unbounded_state
+from situ.graph.rule_properties import free_choices, has_unbounded_state, windows_of_event
 from situ.graph.sharing import asks_for_quality, dependent
 
 
 def warnings(graph: OperatorGraph) -> tuple[str, ...]:
     """One sentence for each thing that is allowed and probably not meant."""
-    return (*_unbounded(graph), *_unused(graph), *unsupported_clauses(graph))
+    return (*_unbounded(graph), *_costly(graph), *_unused(graph), *unsupported_clauses(graph))
 
 
 def unsupported_clauses(graph: OperatorGraph) -> tuple[str, ...]:
@@ -55,6 +55,28 @@ def _unbounded(graph: OperatorGraph) -> Iterator[str]:
             yield (
                 f"{operator.name}: a pattern of several events without `within` keeps every event: "
                 "it runs on bounded input, and is refused on unbounded input."
+            )
+
+
+#: Windows of one event from which on a person should know of them.
+MANY_WINDOWS = 10_000
+#: Steps after which every combination of events is a match, from which on a person should know of it.
+MANY_CHOICES = 3
+
+
+def _costly(graph: OperatorGraph) -> Iterator[str]:
+    """What is computed may be far more than what is read."""
+    for operator in graph.operators:
+        if (windows := windows_of_event(operator.rule)) >= MANY_WINDOWS:
+            yield (
+                f"{operator.name}: every event lies in {windows:,} windows, each of which gives a result: "
+                "let windows begin less often."
+            )
+        if (choices := max(free_choices(case.detect) for case in operator.rule.cases)) >= MANY_CHOICES:
+            yield (
+                f"{operator.name}: of n events in its window there may be as many matches as n to the power of "
+                f"{choices + 1}, because {choices} steps take each event that fits: shorten the window, group by a "
+                "key, or say `then` instead of `then each`."
             )
 
 

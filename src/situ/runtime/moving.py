@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.errors import StateError
+from situ.core.memory import MemoryBudget
 from situ.core.types import to_arrow
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import Batch, Calls, concat, concat_arrays, in_total_order, one_chunk, without_duplicates
@@ -49,6 +50,7 @@ class MovingFlow:
     """Runs a moving subscription. Events and location updates are added; `advance` gives what is delivered then."""
 
     program: MovingProgram
+    memory: MemoryBudget = field(default_factory=MemoryBudget.of_process)
     threads: int = 1
     failed_calls: Counter[str] = field(default_factory=Counter)
 
@@ -73,7 +75,13 @@ class MovingFlow:
         self._nothing = no_events(replace(delivering, operator=self.query.delivered))
 
     def _fresh(self) -> Flow:
-        return Flow(self.program.programs, list(self._ports.values()), self.threads, failed_calls=self.failed_calls)
+        return Flow(
+            self.program.programs,
+            list(self._ports.values()),
+            self.threads,
+            failed_calls=self.failed_calls,
+            memory=self.memory,
+        )
 
     def _nobody(self) -> Active:
         stream, attribute = self.query.consumer

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from situ.core.memory import MemoryBudget
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import Batch, concat
 from situ.kernel.machine import jit
@@ -273,6 +274,10 @@ def _before(keys: I64, times: I64, key: int, time: int, included: bool) -> int:
     return low
 
 
-def moving_flow(program: MovingProgram, threads: int = 1, shards: Shards = UNDIVIDED) -> MovingFlow:
+def moving_flow(
+    program: MovingProgram, memory: MemoryBudget, threads: int = 1, shards: Shards = UNDIVIDED
+) -> MovingFlow:
     """What runs a moving subscription, or some shards of one."""
-    return ReusingFlow(program, threads, shards=shards) if program.query.reuses else MovingFlow(program, threads)
+    if program.query.reuses:
+        return ReusingFlow(program, memory, threads, shards=shards)
+    return MovingFlow(program, memory, threads)

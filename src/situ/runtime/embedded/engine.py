@@ -17,6 +17,7 @@ import pyarrow as pa
 from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.core.memory import MemoryBudget
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Query, Stream
 from situ.io.conform import Conformed, conform
@@ -88,6 +89,8 @@ class Engine:
     With `provenance`, complex events name their selection (`_selection`) and atomic events (`_origins`), and closed
     selections are an output of their own. `only_selections` processes no others: by operator and group key, their
     numbers. `show_definitions` gives the complex events of definitions too. `threads`: all processors, if not given.
+    `memory`: the bytes that the process may use, if not given half of the machine's; a query that needs more ends with
+    MemoryExceeded.
 
     >>> engine = Engine('''
     ...     stream Reading(sensor int, value double, ts int) time ts in s
@@ -107,6 +110,7 @@ class Engine:
     show_definitions: bool = False
     only_selections: Mapping[str, Chosen] | None = None
     threads: int | None = None
+    memory: int | None = None
     clock: Callable[[], float] = wall_clock.monotonic
     graph: OperatorGraph = field(init=False)
 
@@ -117,15 +121,17 @@ class Engine:
             warnings.warn(message, SituWarning, stacklevel=3)
         plain = without_moving(self.graph)
         self._threads = self.threads or os.cpu_count() or 1
+        memory = MemoryBudget.of_process() if self.memory is None else MemoryBudget(self.memory)
         self._moving = {
-            query.name: moving_flow(MovingProgram.of(query, self.functions, self.provenance), self._threads)
+            query.name: moving_flow(MovingProgram.of(query, self.functions, self.provenance), memory, self._threads)
             for query in moving_queries(self.graph, self.functions)
         }
         contexts = contexts_of(plain, self.functions, self.provenance)
         programs = {name: compile_operator(context) for name, context in contexts.items()}
         readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in plain.streams}
         self._ports = {s.name: Port(s.name, readers[s.name], s) for s in plain.streams}
-        self._flow = Flow(programs, list(self._ports.values()), self._threads, self.only_selections or {})
+        ports, chosen = list(self._ports.values()), self.only_selections or {}
+        self._flow = Flow(programs, ports, self._threads, chosen, memory=memory)
         self._readers = {stream.name: self._reader(stream) for stream in plain.streams}
         self._time = Clock.of(plain.streams)
         self._time.advance(self.clock())

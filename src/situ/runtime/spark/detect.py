@@ -47,6 +47,7 @@ from situ.runtime.spark.output import (
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.shards import PACKETS
 from situ.runtime.spark.stage import Packer, StageRun
+from situ.runtime.spark.task_memory import memory_setting
 from situ.runtime.spark.workers import require_situ_on_workers
 
 #: Taken to run side by side where Spark does not say how many tasks do.
@@ -129,7 +130,7 @@ def detect_inputs(
     ]
     packets = reduce(DataFrame.union, packed)
     for stage in plan.stages:
-        run = StageRun(plan, stage.number, shards, moving_shards, output, used)
+        run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(some.sparkSession))
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
         packets = packets.repartition("shard").mapInArrow(run.run, schema)
     rejected = reduce(DataFrame.union, [input_.rejected for input_ in inputs.values()])

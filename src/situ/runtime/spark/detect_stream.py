@@ -26,6 +26,7 @@ from situ.runtime.spark.shard_processor import ShardProcessor
 from situ.runtime.spark.shards import PACKETS, even_keys, from_packets
 from situ.runtime.spark.stream_packer import StreamPacker
 from situ.runtime.spark.stream_stage import StreamStage
+from situ.runtime.spark.task_memory import memory_setting
 from situ.runtime.spark.versions import require_streams
 from situ.runtime.spark.workers import require_situ_on_workers
 
@@ -69,7 +70,7 @@ def detect_stream(
     keys = even_keys(shards)
     idle = len(graph.streams) > 1 and any(stream.idle_after_us is not None for stream in graph.streams)
     for number in range(levels):
-        stage = StreamStage(plan, number, shards, output, used, frozenset(changed))
+        stage = StreamStage(plan, number, shards, output, used, frozenset(changed), memory_setting(session))
         packets = (
             packets.withColumn("key", _key(keys))
             .groupBy("key")

@@ -26,6 +26,7 @@ from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, EveryTask,
 from situ.runtime.spark.plan import Read, SparkPlan, Stage
 from situ.runtime.spark.shards import FINISHED, Address, from_packets, shard_numbers, to_packets
 from situ.runtime.spark.stage_flow import StageFlow
+from situ.runtime.spark.task_memory import memory_of_task
 
 TIME = "_time"
 #: Marks of tests come in columns of this many bits: a bigint, without its sign.
@@ -162,6 +163,7 @@ class StageRun:
     moving_shards: int
     output: Output
     functions: tuple[Function, ...]
+    memory_bytes: int | None = None
 
     @property
     def is_last(self) -> bool:
@@ -185,7 +187,7 @@ class StageRun:
 
     def _run_operators(self, stage: Stage, arrived: Arrived) -> Iterator[pa.RecordBatch]:
         """All operators of the stage on all that has come; then the input ends."""
-        running = StageFlow.of(self.plan, stage, loaded(self.functions))
+        running = StageFlow.of(self.plan, stage, loaded(self.functions), memory_of_task(self.memory_bytes))
         for (route, name), port in running.ports.items():
             running.flow.add(port, rows_to_batch(arrived.pop((route, name), []), self.plan.read(name)))
         for name, produced in running.flow.advance(NO_DEADLINE).items():
@@ -201,7 +203,8 @@ class StageRun:
     ) -> Iterator[pa.RecordBatch]:
         if not arrived.get((updates, query.focal.name)):
             return  # nobody is here
-        moving = moving_flow(MovingProgram.of(query, loaded(self.functions)), shards=shards)
+        memory = memory_of_task(self.memory_bytes)
+        moving = moving_flow(MovingProgram.of(query, loaded(self.functions)), memory, shards=shards)
         for name in query.before_us:
             moving.add(name, rows_to_batch(arrived.get((events, name), []), self.plan.read(name)))
         moving.add_updates(rows_to_batch(arrived[updates, query.focal.name], self.plan.read(query.focal.name)))

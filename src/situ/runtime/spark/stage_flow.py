@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from situ.core.functions import Functions
+from situ.core.memory import MemoryBudget
 from situ.kernel.compile import RuleProgram, compile_operator
 from situ.kernel.operator import contexts_of
 from situ.runtime.flow import Flow, Port
@@ -20,14 +21,14 @@ class StageFlow:
     ports: dict[tuple[int, str], Port]
 
     @classmethod
-    def of(cls, plan: SparkPlan, stage: Stage, functions: Functions) -> StageFlow:
+    def of(cls, plan: SparkPlan, stage: Stage, functions: Functions, memory: MemoryBudget) -> StageFlow:
         ports = {}
         for number, route in enumerate(stage.routes):
             for type_ in route.reads:
                 readers = tuple(operator.name for operator in route.operators if type_ in operator.inputs)
                 read = plan.read(type_)
                 ports[number, type_] = Port(type_, readers, read.stream if read else None)
-        return cls(Flow(stage_programs(plan, stage, functions), list(ports.values())), ports)
+        return cls(Flow(stage_programs(plan, stage, functions), list(ports.values()), memory=memory), ports)
 
 
 def stage_programs(plan: SparkPlan, stage: Stage, functions: Functions) -> dict[str, RuleProgram]:

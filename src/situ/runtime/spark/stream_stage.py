@@ -36,6 +36,7 @@ from situ.runtime.spark.shards import CLOCK, clock_packets, rows_of
 from situ.runtime.spark.stage import finished, rows_to_batch, to_later_stages
 from situ.runtime.spark.stage_flow import StageFlow
 from situ.runtime.spark.stream_packer import REPORTS
+from situ.runtime.spark.task_memory import memory_of_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class StreamStage:
     output: Output
     functions: tuple[Function, ...]
     changed: frozenset[str] = frozenset()
+    memory_bytes: int | None = None
 
     def step(self, shard: int, state: bytes | None, packets: Iterable[Packet], now: float) -> Step:
         """The state before and what came -> the state after, and packets. `now`, in seconds, tells idle streams."""
@@ -145,13 +147,15 @@ class StreamStage:
 
     def _restored(self, shard: int, state: bytes | None) -> _Shard:
         functions = loaded(self.functions)
-        stage = StageFlow.of(self.plan, self._stage, functions)
+        memory = memory_of_task(self.memory_bytes)
+        stage = StageFlow.of(self.plan, self._stage, functions, memory)
         handed = {port.type for port in stage.ports.values() if port.stream is None}
         lows = {(name, shard): BEGINNING for name in handed for shard in range(self.shards)}
         clock = Clock.of(self.plan.graph.streams)
         here = Shards((shard,), self.shards)
         moving = {
-            query.name: moving_flow(MovingProgram.of(query, functions), shards=here) for query in self._stage.moving
+            query.name: moving_flow(MovingProgram.of(query, functions), memory, shards=here)
+            for query in self._stage.moving
         }
         running = _Shard(shard, stage.flow, moving, stage.ports, clock, lows)
         if state is not None:
