@@ -197,18 +197,29 @@ class Flow:
     def take_groups(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
         """Remove the groups whose first keys are among `keys`, a column for each key, from all operators.
 
-        The state of these groups, with the events that wait for them, as tables for `put`. All operators have keys of
-        these names first, and what waits at ports must have been read (`advance`).
+        The state of these groups, with the events that wait for them, as tables for `put`. All operators group by
+        attributes of these names first.
         """
         tables: dict[str, pa.Table] = {}
+        at_ports = {
+            port: inbox.take_groups(self._first_keys(port, keys), keys) for port, inbox in self._pending.items()
+        }
         for name, node in self.nodes.items():
             tables |= node.tables(node.operator.take(keys))
             names = node.program.context.group_by[: len(keys)]
             for type_, inbox in node.inboxes.items():
                 waiting = inbox.take_groups(names, keys)
-                if waiting is not None:
+                for port, arrived in at_ports.items():
+                    if port.type == type_ and name in self._readers[port]:
+                        waiting.waiting += arrived.waiting
+                if waiting.waiting:
                     tables[f"inbox/{name}/{type_}"] = waiting.table()
         return tables | {_LOWS: self._lows(self.nodes)}
+
+    def _first_keys(self, port: Port, keys: Sequence[pa.Array]) -> tuple[str, ...]:
+        """The names of the first group keys, by an operator that reads the port."""
+        readers = self._readers[port]
+        return self.nodes[readers[0]].program.context.group_by[: len(keys)] if readers else ()
 
     def take(self, name: str) -> dict[str, pa.Table]:
         """Remove an operator; its state, with the events that wait for it, as tables for `put`."""
@@ -249,15 +260,19 @@ class Flow:
         name = program.context.operator.name
         self.nodes[name] = self._started(program)
         for type_ in program.context.inputs:
-            if type_ in self.nodes:
-                continue
-            ports = [port for port in self._pending if port.type == type_]
-            if len(ports) != 1:
-                raise StateError(
-                    f"{name} reads {type_}, which comes in at {len(ports)} ports", remedy="Let it have one."
-                )
-            self._readers[ports[0]] = (*self._readers[ports[0]], name)
+            if type_ not in self.nodes:
+                port = self.port(type_)
+                self._readers[port] = (*self._readers[port], name)
         self._order_nodes()
+
+    def port(self, event_type: str) -> Port:
+        """Where events of a type come in; where none have come so far, a new port."""
+        for port in self._pending:
+            if port.type == event_type:
+                return port
+        port = Port(event_type, (), None)
+        self._pending[port], self._readers[port] = Inbox(), ()
+        return port
 
     def _lows(self, names: Iterable[str]) -> pa.Table:
         times = pa.array([self.nodes[name].low_watermark for name in names], pa.int64())

@@ -51,15 +51,15 @@ class Inbox:
         known = {_spelt(conditions): pa.array(mask) for conditions, mask in joined.masks.items()}
         return pa.table(joined.columns | known | {_TIME: pa.array(joined.times)})
 
-    def take_groups(self, names: Sequence[str], keys: Sequence[pa.Array]) -> Inbox | None:
-        """Remove what waits of the groups whose keys, in columns of these names, are among `keys`; None: nothing."""
+    def take_groups(self, names: Sequence[str], keys: Sequence[pa.Array]) -> Inbox:
+        """Remove what waits of the groups whose keys, in columns of these names, are among `keys`; what it was."""
         taken, left = Inbox(), Inbox()
         for batch in self.waiting:
             mine = is_among([batch.column(name) for name in names], keys)
             taken.add(batch.take(mine))
             left.add(batch.take(~mine))
         self.waiting = left.waiting
-        return taken if taken.waiting else None
+        return taken
 
     def put(self, table: pa.Table, tests: Iterable[Conditions] = ()) -> None:
         """Add what waited elsewhere. Of `tests`, those that were known need not be judged again."""
