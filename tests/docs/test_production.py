@@ -36,7 +36,7 @@ def indented_commands(page: Path) -> list[list[str]]:
 
 
 def test_options_exist() -> None:
-    named = set(re.findall(r"`(--[a-z]+)", without_blocks(PRODUCTION)))
+    named = set(re.findall(r"`(--[a-z-]+)", without_blocks(PRODUCTION)))
     assert len(named) > 8
     assert named <= options_of("run")
 
