@@ -7,7 +7,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check lint fast-tests kills demo bench soak clean
+.PHONY: help install test storms check lint fast-tests kills demo bench soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,10 +22,11 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-test: lint ## lint, all tests, some of Spark's once more on Spark Connect, and the kernel's without the JIT
-	$(BIN)/python -m pytest -m "not kills" -n 2 --dist loadfile
-	SPARK_REMOTE='local[2]' $(BIN)/python -m pytest tests/runtime/spark -m connect
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist loadfile tests/kernel tests/reuse tests/lab/quality tests/lab/recep/estimators tests/lab/recep/coverings tests/mobility/test_pairs.py tests/mobility/test_geometry.py tests/mobility/test_monitor.py tests/network/test_ways.py tests/placement/test_fronts.py tests/lab/mcep/migration/test_time_graph.py tests/runtime/sites/test_protocol.py tests/runtime/test_*.py tests/runtime/spark/test_*_oracle.py -m "not slow and not jit_only"
+test: $(INSTALLED) ## lint, all tests, some of Spark's once more on Spark Connect, and the kernel's without the JIT
+	$(BIN)/python tests/lanes.py
+
+storms: $(INSTALLED) ## before an issue is resolved: experiments, long sweeps and kills, which make test leaves out
+	$(BIN)/python -m pytest -m "storm or kills"
 
 check: lint fast-tests ## before every commit: lint and the tests that are not slow
 
@@ -36,7 +37,7 @@ lint: $(INSTALLED) ## style, types, and who imports whom
 	$(BIN)/lint-imports
 
 fast-tests: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not storm and not kills"
 
 kills: $(INSTALLED) ## exactly once: streaming queries that are killed again and again
 	$(BIN)/python -m pytest tests/runtime/spark -m kills

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Other tests start no Java: they would run beside the process that has one."""
+    had_java = _has_java()
+    result = yield
+    if _has_java() and not had_java and item.get_closest_marker("spark") is None:
+        pytest.fail("this test starts Spark: let it take the fixture spark, or mark it so")
+    return result
+
+
+def _has_java() -> bool:
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._gateway is not None
 
 
 @pytest.fixture(scope="session", autouse=True)

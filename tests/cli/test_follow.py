@@ -298,9 +298,41 @@ def start(folder: Path) -> Iterator[Any]:
         one.ended()
 
 
+@pytest.mark.spark
 @pytest.mark.slow
-def test_a_run_from_start_to_end(folder: Path, start: Any) -> None:
-    """Rules come while it runs; Ctrl-C, as a terminal does it; a later start, on Spark Connect, goes on."""
+def test_a_run_from_start_to_end(folder: Path, start: Any, spark: SparkSession) -> None:
+    """Rules come while it runs; Ctrl-C, as a terminal does it; a later start goes on."""
+    run_and_interrupt(folder, start)
+    give(folder, 2)
+    code, out, err = follow(
+        folder, "--follow", "--once", "--json", "--checkpoint", folder / "ck", "--control", folder / "rules", "--out",
+        folder / "out",
+    )  # fmt: skip
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert (lines[0]["event"], lines[0]["micro_batch"]) == ("began", 2)
+    assert (lines[-1]["event"], lines[-1]["events"]) == ("end", 30)
+    check_results(folder)
+
+
+@pytest.mark.spark
+@pytest.mark.storm
+def test_a_later_start_on_spark_connect_goes_on(folder: Path, start: Any) -> None:
+    run_and_interrupt(folder, start)
+    give(folder, 2)
+    run = start("--conf", "spark.api.mode=connect")
+    assert run.until("began")["micro_batch"] == 2
+    assert run.until("micro-batch")["number"] == 2
+    (folder / "rules" / "knock.situ").unlink()
+    assert run.until("rules changed")["removed"] == ["Knock"]
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.until("end")["events"] == 30
+    assert run.ended() == 0
+    check_results(folder)
+
+
+def run_and_interrupt(folder: Path, start: Any) -> None:
+    """A process that reads two parts, with a rule that comes between them."""
     give(folder, 0)
     run = start("--metrics", "0", "--every", "100ms")
     url = run.until("metrics")["url"]
@@ -323,15 +355,9 @@ def test_a_run_from_start_to_end(folder: Path, start: Any) -> None:
     assert (end["events"], end["micro_batches"], len(end["rule_changes"])) == (60, 2, 1)
     assert run.ended() == 0
 
-    give(folder, 2)
-    run = start("--conf", "spark.api.mode=connect")
-    assert run.until("began")["micro_batch"] == 2
-    assert run.until("micro-batch")["number"] == 2
-    (folder / "rules" / "knock.situ").unlink()
-    assert run.until("rules changed")["removed"] == ["Knock"]
-    os.killpg(run.process.pid, signal.SIGINT)
-    assert run.until("end")["events"] == 30
-    assert run.ended() == 0
+
+def check_results(folder: Path) -> None:
+    """Of three parts; the second rule has read the last two of them."""
     assert found(folder, "Shut") == expected(DOORS, range(3))
     knocks = DOORS[: DOORS.index("define")] + KNOCK
     assert found(folder, "Knock") == expected(knocks, range(1, 3))

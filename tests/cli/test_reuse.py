@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,9 @@ import pytest
 
 from cli.command import situ
 from runtime.test_reusing import crowd
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 QUERY = """
 stream Car(id int, x double, y double, v int, ts int) time ts in s  at (x, y)
@@ -53,7 +57,7 @@ def test_run_says_what_was_shared(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_run_on_spark_says_what_was_shared(tmp_path: Path) -> None:
+def test_run_on_spark_says_what_was_shared(spark: SparkSession, tmp_path: Path) -> None:
     arguments = files(tmp_path)
     code, out, _ = situ("run", *arguments, "--engine", "spark", "--json", "--out", tmp_path / "out")
     assert code == 0

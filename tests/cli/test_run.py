@@ -28,7 +28,7 @@ EVENTS = pa.table(
 FOUND = [{"door": "a", "opened": 1, "shut": 3}]
 
 
-@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.spark])])
 def engine(request: pytest.FixtureRequest) -> str:
     """The engine of a run; Spark's runs in the session that all tests share."""
     if request.param == "spark":

@@ -174,6 +174,7 @@ def command(folder: Path, *options: object) -> list[str]:
     return [sys.executable, "-m", "situ.cli.app", *map(str, arguments)]
 
 
+@pytest.mark.spark
 def test_a_run_from_start_to_end(folder: Path) -> None:
     """On Spark Connect, whose server is this machine here; the other runs are on classic Spark."""
     expected = run(folder, "--engine", "embedded", "--json")[1]
@@ -187,6 +188,7 @@ def test_a_run_from_start_to_end(folder: Path) -> None:
     assert sorted(path.name for path in (folder / "found").iterdir()) == ["Never", "Rise", "_rejected", "_timed_out"]
 
 
+@pytest.mark.spark
 def test_a_spark_that_does_not_start(folder: Path) -> None:
     done = subprocess.run(
         command(folder, "--conf", "spark.driver.memory=much", "--out", folder / "out"),
@@ -200,6 +202,8 @@ def test_a_spark_that_does_not_start(folder: Path) -> None:
     assert not (folder / "out").exists()
 
 
+@pytest.mark.spark
+@pytest.mark.storm
 def test_ctrl_c(folder: Path) -> None:
     """As a terminal does it: every process of the group gets the signal."""
     running = folder / "running"

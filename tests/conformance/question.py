@@ -105,10 +105,8 @@ def times_us(stream: Stream, table: pa.Table) -> list[int | None]:
 
 
 def arrivals(question: Question, rng: random.Random) -> list[tuple[str, int]]:
-    """Stream and number of every row, in an order in which none is late; or as they come, and then some may be."""
+    """Stream and number of every row, in an order in which none is late."""
     rows = [(stream.name, n) for stream in question.graph.streams for n in range(len(question.events[stream.name]))]
-    if question.arriving:
-        return rows
     arriving_us: dict[tuple[str, int], float] = {}
     for stream in question.graph.streams:
         lag_us = rng.choice([0, 0, 1, 5]) * SECOND_US  # a stream may be far behind the others
@@ -119,11 +117,14 @@ def arrivals(question: Question, rng: random.Random) -> list[tuple[str, int]]:
 
 
 def pieces(question: Question, rng: random.Random, cut_chance: float | None = None) -> list[dict[str, pa.Table]]:
-    """The rows in pieces as they come, some of them empty; rows that may be late come one by one."""
+    """The rows in pieces as they come, some of them empty; where they may be late, a row of each stream at a time."""
+    if question.arriving:
+        rows = max(map(len, question.events.values()))
+        return [{name: t.slice(n, 1) for name, t in question.events.items() if n < len(t)} for n in range(rows)]
     chance = rng.choice([0.15, 0.4, 0.8]) if cut_chance is None else cut_chance
     numbers: list[dict[str, list[int]]] = [{}]
     for stream, number in arrivals(question, rng):
-        if question.arriving or rng.random() < chance:
+        if rng.random() < chance:
             numbers.append({})
         if rng.random() < 0.1:
             numbers.append({})

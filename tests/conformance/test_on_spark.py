@@ -6,7 +6,7 @@ A query of all of them would take longer: each of its tasks is sent the whole pl
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from conformance.spark_streaming import SparkStreaming
 from conformance.test_cases import FILES, only_subscribed
 from conformance.test_random_queries import answer, one_rule, several_rules
 from conformance.ways import NOT_IN_TASKS, WAYS
+from situ.runtime.spark.plan import plan_on_spark
 from strategies import random_scenario
 
 if TYPE_CHECKING:
@@ -35,15 +36,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-#: So many cases are one query.
-TOGETHER = 6
+#: So many cases are one query; streaming ones cost more to start than to grow.
+TOGETHER, STREAMED_TOGETHER = 8, 16
 CASES = [load(path) for path in FILES if path.stem not in NOT_IN_TASKS]
 BOUNDED = [case for case in CASES if not case.unbounded]
 WITHOUT_END = [case for case in BOUNDED if not case_to_question(case).ends_only]
 ARRIVING = [case for case in CASES if case.unbounded]
 
 
-def groups(cases: Sequence[Case], size: int = TOGETHER) -> list[list[Case]]:
+def groups(cases: Sequence[Case], size: int) -> list[list[Case]]:
     return [list(cases[begin : begin + size]) for begin in range(0, len(cases), size)]
 
 
@@ -70,14 +71,14 @@ def check_questions(executor: Executor, questions: Sequence[Question], seed: int
         assert rows_of(question, found) == answer(question), question
 
 
-@pytest.mark.parametrize("cases", groups(BOUNDED), ids=names)
+@pytest.mark.parametrize("cases", groups(BOUNDED, TOGETHER), ids=names)
 def test_cases_in_batches(spark: SparkSession, cases: list[Case]) -> None:
     check_cases(SparkBatch(spark), cases)
 
 
-@pytest.mark.parametrize("cases", groups(WITHOUT_END, 2 * TOGETHER), ids=names)
+@pytest.mark.parametrize("cases", groups(WITHOUT_END, STREAMED_TOGETHER), ids=names)
 def test_cases_in_streams(spark: SparkSession, tmp_path: Path, cases: list[Case]) -> None:
-    check_cases(SparkStreaming(spark, tmp_path, micro_batches=2), cases)
+    check_cases(SparkStreaming(spark, tmp_path, micro_batches=1), cases)
 
 
 def test_rows_that_may_be_late_in_streams(spark: SparkSession, tmp_path: Path) -> None:
@@ -106,42 +107,41 @@ def test_flinks_cases(spark: SparkSession) -> None:
 
 
 @pytest.fixture
-def settings(spark: SparkSession) -> Iterator[dict[str, str]]:
-    """What Spark is told by `tell`, and taken back."""
-    before: dict[str, str] = {}
-    yield before
-    for key, value in before.items():
-        spark.conf.set(key, value)
-
-
-def tell(spark: SparkSession, settings: dict[str, str], **values: object) -> None:
+def settings(spark: SparkSession) -> Iterator[Callable[..., None]]:
+    """Tells Spark how to run what follows, and takes it back."""
     named = {
         "partitions": "spark.sql.shuffle.partitions",
         "adaptive": "spark.sql.adaptive.enabled",
         "rows": "spark.sql.execution.arrow.maxRecordsPerBatch",
     }
-    for name, value in values.items():
-        settings.setdefault(named[name], spark.conf.get(named[name]))
-        spark.conf.set(named[name], str(value))
+    before = {key: spark.conf.get(key, None) for key in named.values() if key in spark.conf.getAll}
+
+    def change(**values: object) -> None:
+        for name, value in values.items():
+            spark.conf.set(named[name], str(value))
+
+    yield change
+    for key in named.values():
+        spark.conf.set(key, before[key]) if key in before else spark.conf.unset(key)
 
 
-@pytest.mark.usefixtures("short_slices")
 @pytest.mark.parametrize(
     ("first", "partitions", "adaptive", "rows"),
     [(40_000, 1, "true", 10_000), (40_005, 3, "false", 1), (40_010, 8, "true", 3)],
 )
 def test_random_queries_in_batches(
-    spark: SparkSession, settings: dict[str, str], first: int, partitions: int, adaptive: str, rows: int
+    spark: SparkSession, settings: Callable[..., None], first: int, partitions: int, adaptive: str, rows: int
 ) -> None:
-    tell(spark, settings, partitions=partitions, adaptive=adaptive, rows=rows)
+    settings(partitions=partitions, adaptive=adaptive, rows=rows)
     questions = [scenario_to_question(f"seed {seed}", random_scenario(seed)) for seed in range(first, first + 5)]
     check_questions(SparkBatch(spark, mixed=True), [q for q in questions if answer(q) is not None], first)
 
 
-#: Found by chance: two stages, all ways of dividing work, joins, aggregations, absence at the end.
-@pytest.mark.usefixtures("short_slices")
 def test_random_queries_in_streams(spark: SparkSession, tmp_path: Path) -> None:
+    """Several stages, and keys, slices and single tasks among them."""
     questions = [*(several_rules(seed) for seed in (30, 38, 89)), *(one_rule(seed) for seed in range(6))]
     questions = [q for q in questions if not q.ends_only and answer(q) is not None]
-    assert len(questions) > 4
+    plan = plan_on_spark(Merged.of(questions).whole.graph)
+    assert len(plan.stages) > 1
+    assert all(words in str(plan) for words in ("run by key", "run by slices", "run in one task"))
     check_questions(SparkStreaming(spark, tmp_path), questions, 1)

@@ -1,7 +1,4 @@
-"""Random queries over random rows find what the oracle finds, in every way that runs in this process.
-
-Seeds are run in blocks: a test each would take longer to report than to run. Most blocks are for `make storms`.
-"""
+"""Random queries over random rows find what the oracle finds, in every way that runs in this process."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ from conformance.question import Executor, Question, Rows, rows_of, scenario_to_
 from conformance.ways import ENGINES
 from oracle import TooLarge
 from runtime.spark.streaming_without_spark import random_rules, random_streams
+from seed_blocks import blocks
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from strategies import Scenario, make_rows, random_scenario, scenarios
@@ -31,12 +29,6 @@ CHECKS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
-
-
-def blocks(quick: int, slow: int, storm: int) -> pytest.MarkDecorator:
-    """So many blocks for `make check`, for `make test` and for `make storms`; each includes those of the one before."""
-    marks = [*[()] * quick, *[pytest.mark.slow] * (slow - quick), *[pytest.mark.storm] * (storm - slow)]
-    return pytest.mark.parametrize("block", [pytest.param(n, marks=mark) for n, mark in enumerate(marks)])
 
 
 def answer(question: Question) -> Rows | None:

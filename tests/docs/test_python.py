@@ -13,6 +13,8 @@ from _pytest.mark import ParameterSet
 from cli.command import situ
 from docs.markdown import PAGES, ROOT, Block, blocks, name_of
 
+ON_SPARK = [pytest.mark.slow, pytest.mark.spark]
+
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -29,9 +31,8 @@ def needs_spark(page: Path) -> bool:
 
 
 def pages_with_python() -> list[ParameterSet]:
-    """Those that need Spark are slow."""
     pages = [page for page in PAGES if blocks(page, "python")]
-    return [pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * needs_spark(page)) for page in pages]
+    return [pytest.param(page, id=name_of(page), marks=ON_SPARK * needs_spark(page)) for page in pages]
 
 
 def output_after(block: Block) -> str:
@@ -67,7 +68,7 @@ def runs_on_spark(block: Block) -> bool:
 
 def commands() -> list[ParameterSet]:
     found = [block for page in PAGES for block in blocks(page, "console")]
-    return [pytest.param(block, id=str(block), marks=[pytest.mark.slow] * runs_on_spark(block)) for block in found]
+    return [pytest.param(block, id=str(block), marks=ON_SPARK * runs_on_spark(block)) for block in found]
 
 
 @pytest.mark.parametrize("block", commands())

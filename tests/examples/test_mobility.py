@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from functools import partial
 from html.parser import HTMLParser
-from importlib import import_module
 from math import hypot, inf
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,25 +23,19 @@ import pytest
 from PIL import Image
 
 import situ
+from examples.scripts import run_demo, script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mobility"
 QUERY = (EXAMPLE / "wave.situ").read_text(encoding="utf-8")
 VEHICLES = EXAMPLE.parent / "traffic" / "vehicles.parquet"
-SCRIPTS = ("drivers", "scene", "map_page", "picture", "demo")
 
 Delivered = tuple[str, int, float, str, str, str, str]
 
 
-@cache
-def example(name: str) -> ModuleType:
-    """A script of the example as a module. Scripts import each other by plain names, which other examples use too."""
-    sys.path.insert(0, str(EXAMPLE))
-    try:
-        return import_module(name)
-    finally:
-        sys.path.remove(str(EXAMPLE))
-        for script in SCRIPTS:
-            sys.modules.pop(script, None)
+example = partial(script, "mobility")
 
 
 @pytest.fixture(scope="module")
@@ -312,16 +302,16 @@ def test_the_story_is_true(scene: Any, rows: pd.DataFrame) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_on_spark_delivers_the_same_and_shows_it(tmp_path: Path, found: pd.DataFrame) -> None:
-    """From another directory than its own, as users do."""
-    command = [sys.executable, str(EXAMPLE / "demo.py"), "--out", "maps", "--limit", "3", "--film", "8"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
+def test_the_demo_on_spark_delivers_the_same_and_shows_it(
+    spark: SparkSession, tmp_path: Path, found: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_demo(example("demo"), tmp_path / "maps", "--limit", "3", "--film", "8", spark=spark)
+    printed = capsys.readouterr().out
     on_spark = pd.read_parquet(tmp_path / "maps" / "waves.parquet")
     assert sorted(delivered(on_spark)) == sorted(delivered(found))
-    assert "drivers who are told: 98 of 141, of 63 waves" in run.stdout
-    assert re.search(r"^ h19054c1:1 +03:20 to 19:04 +50 +12 +1 +38 *$", run.stdout, re.MULTILINE)
-    assert "The story of h7178c1:1" in run.stdout
+    assert "drivers who are told: 98 of 141, of 63 waves" in printed
+    assert re.search(r"^ h19054c1:1 +03:20 to 19:04 +50 +12 +1 +38 *$", printed, re.MULTILINE)
+    assert "The story of h7178c1:1" in printed
     data = json.loads(Page((tmp_path / "maps" / "map.html").read_text(encoding="utf-8")).scripts["data"])
     assert len(data["drivers"]) == 141
     assert len(data["waves"]) == 64

@@ -49,7 +49,8 @@ def rows_of(table: Path) -> list[dict[str, Any]]:
     return [row for file in table.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.storm
 def test_the_pipeline_makes_a_streaming_table_and_a_view_of_it(copied: Path) -> None:
     feed = EXAMPLES / "pipelines" / "feed.py"
     run([sys.executable, str(feed), str(copied / "incoming"), "0", str(MINUTES)], copied)

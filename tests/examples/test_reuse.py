@@ -6,13 +6,9 @@ The loops share no code with situ. Spark runs once, in the demo.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from functools import cache
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,24 +18,18 @@ import pytest
 from PIL import Image
 
 import situ
+from examples.scripts import run_demo, script
 from situ.reuse.totals import Totals
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "reuse"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
-SCRIPTS = ("drivers", "moment", "picture", "demo")
 MINUTES = 4
 
 
-@cache
-def example(name: str) -> ModuleType:
-    """A script of the example as a module. Scripts import each other by plain names, which other examples use too."""
-    sys.path.insert(0, str(EXAMPLE))
-    try:
-        return import_module(name)
-    finally:
-        sys.path.remove(str(EXAMPLE))
-        for script in SCRIPTS:
-            sys.modules.pop(script, None)
+example = partial(script, "reuse")
 
 
 class Run(NamedTuple):
@@ -204,23 +194,23 @@ def test_the_picture_of_the_readme_is_small() -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_on_spark_shares_and_shows_it(tmp_path: Path, part: Run) -> None:
-    """From another directory than its own, as users do."""
-    command = [sys.executable, str(EXAMPLE / "demo.py"), "--out", "shared", "--minutes", str(MINUTES)]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
+def test_the_demo_on_spark_shares_and_shows_it(
+    spark: SparkSession, tmp_path: Path, part: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_demo(example("demo"), tmp_path / "shared", "--minutes", str(MINUTES), spark=spark)
+    printed = capsys.readouterr().out
     delivered = pd.read_parquet(tmp_path / "shared" / "speeds.parquet")
     assert delivered[["precision", "recall"]].to_numpy().min() >= 0.8
     off: Any = example("demo").difference(utc(delivered), utc(part.exact))
     assert off.within_1_m_s > 0.9
-    assert str(off) in run.stdout
-    assert re.search(r"^Alone [\d.]+ s, shared [\d.]+ s$", run.stdout, re.MULTILINE)
-    words = re.search(r"^([\d,]+) interests, ([\d,]+) of them covered", run.stdout, re.MULTILINE)
+    assert str(off) in printed
+    assert re.search(r"^Alone [\d.]+ s, shared [\d.]+ s$", printed, re.MULTILINE)
+    words = re.search(r"^([\d,]+) interests, ([\d,]+) of them covered", printed, re.MULTILINE)
     assert words is not None
     interests, covered = (int(number.replace(",", "")) for number in words.groups())
     assert interests == part.totals.interests
     assert interests / 2 < covered < interests
-    assert f"would have read {part.totals.events_asked:,} " in run.stdout
+    assert f"would have read {part.totals.events_asked:,} " in printed
     assert pq.read_table(tmp_path / "shared" / "Driver.parquet").num_rows == part.drivers.num_rows
     with Image.open(tmp_path / "shared" / "reuse.png") as picture:
         assert picture.width == 1_320

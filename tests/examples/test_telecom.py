@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from decimal import Decimal
-from functools import cache
-from importlib import import_module
+from functools import partial
 from itertools import product
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +17,7 @@ import pytest
 from rich.console import Console
 
 import situ
+from examples.scripts import script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,16 +31,7 @@ WEEK = np.timedelta64(7, "D")
 WINDOW = pd.Timedelta("3h")
 
 
-@cache
-def example(name: str) -> ModuleType:
-    """A script of the example as a module. Scripts import each other by plain names, which other examples use too."""
-    sys.path.insert(0, str(TELECOM))
-    try:
-        return import_module(name)
-    finally:
-        sys.path.remove(str(TELECOM))
-        for script in ("generate", "demo"):
-            sys.modules.pop(script, None)
+example = partial(script, "telecom")
 
 
 @pytest.fixture(scope="module")

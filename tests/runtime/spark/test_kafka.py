@@ -183,6 +183,7 @@ spark.stop()
 """
 
 
+@pytest.mark.spark
 @pytest.mark.slow
 def test_a_session_without_the_connector_says_how_to_get_it() -> None:
     """In a process of its own: the session of the tests has it."""

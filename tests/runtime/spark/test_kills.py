@@ -2,7 +2,7 @@
 
 Drivers, executors and Python workers are killed with SIGKILL, at moments that are named (`killing.POINTS`, and events
 at which the query's own functions die) and at seeded random ones. Nothing that a reader of the results finds may be
-lost or doubled by that. `make test` kills a few times, `make kills` twenty times more.
+lost or doubled by that. `make test` kills a worker and the whole query once, `make kills` twenty times more.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from runtime.spark.killing import PARTITIONS, Query
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.spark,
     pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc, which is Linux's"),
 ]
 
@@ -79,9 +80,24 @@ def killed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Killed]:
     found.query.kill()
 
 
+@pytest.mark.parametrize("killed", [("files", 3, 5)], indirect=True)
+def test_a_worker_and_the_whole_query_are_killed(killed: Killed) -> None:
+    """The worker while it looks for complex events, the query with results on their way to the sink."""
+    query = killed.query
+    killed.order("first", "worker")
+    killed.order("rows", "driver")
+    query.start()
+    assert query.kill_by_order().running
+    query.start()
+    query.end()
+    assert (killed.deaths("worker"), killed.deaths("driver")) == (1, 1)
+    assert_same(killed.found(), killed.wanted)
+
+
+@pytest.mark.kills
 @pytest.mark.parametrize("killed", [("files", 3, 8)], indirect=True)
-def test_a_few_kills(killed: Killed) -> None:
-    """A worker, and the whole query: while it looks for complex events, and with results on their way to the sink."""
+def test_the_whole_query_is_killed_in_two_places(killed: Killed) -> None:
+    """While it looks for complex events, and with results on their way to the sink."""
     query = killed.query
     killed.order("first", "worker")
     killed.order("second", "driver")

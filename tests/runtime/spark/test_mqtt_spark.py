@@ -136,6 +136,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+@pytest.mark.spark
 @pytest.mark.kills
 def test_a_query_that_is_killed_between_receiving_and_committing(mosquitto: Mosquitto, tmp_path: Path) -> None:
     """The killed batch is repeated with the same rows, and nothing is lost, nor what comes in the meantime.

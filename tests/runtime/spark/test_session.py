@@ -157,6 +157,7 @@ def test_a_borrowed_session_goes_on_running(spark: SparkSession) -> None:
     assert spark.range(3).count() == 3
 
 
+@pytest.mark.spark
 @pytest.mark.slow
 def test_a_spark_that_does_not_start_says_why(tmp_path: Path) -> None:
     program = (

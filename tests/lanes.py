@@ -1,0 +1,145 @@
+"""What `make test` runs: two lanes of commands, side by side.
+
+One lane has all tests of Spark, in one process, which so starts one Java. The other one has all that needs no Spark:
+lint, the other tests, and the kernel's once more without the JIT. While the second lane lints, the first one compiles
+the kernel, so that nothing is compiled twice.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+
+#: What `make storms` and `make kills` run.
+LEFT_OUT = "not storm and not kills"
+#: Kernels, and what is built on them.
+WITHOUT_JIT = (
+    *("tests/kernel", "tests/quality", "tests/reuse", "tests/conformance", "tests/runtime/test_*.py"),
+    *("tests/mobility/test_pairs.py", "tests/mobility/test_geometry.py", "tests/mobility/test_monitor.py"),
+    *("tests/network/test_ways.py", "tests/placement/test_fronts.py", "tests/placement/test_time_graph.py"),
+    *("tests/runtime/sites/test_protocol.py", "tests/runtime/spark/test_*_oracle.py"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command with its own environment. `counts`: its last line says how many tests passed."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    counts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A step that has ended: with which code, after how long, and its last line."""
+
+    step: Step
+    code: int
+    seconds: float
+    last_line: str
+
+
+def pytest_step(name: str, *arguments: str, **environment: str) -> Step:
+    return Step(name, (sys.executable, "-m", "pytest", *arguments), environment, counts=True)
+
+
+def tool(name: str, *arguments: str) -> Step:
+    return Step(" ".join((name, *arguments)), (str(BIN / name), *arguments))
+
+
+def lanes() -> dict[str, list[Step]]:
+    """The steps of each lane, in order."""
+    compiling = "import sys; sys.path.insert(0, 'tests'); from conformance.golden import snapshots; snapshots()"
+    files = sorted(str(path.relative_to(ROOT)) for pattern in WITHOUT_JIT for path in ROOT.glob(pattern))
+    return {
+        "spark": [
+            Step("the kernel is compiled", (sys.executable, "-c", compiling)),
+            pytest_step("tests of Spark", "tests", "-m", f"spark and {LEFT_OUT}"),
+            pytest_step(
+                "some of them on Spark Connect",
+                *("tests/runtime/spark", "tests/conformance", "-m", f"connect and {LEFT_OUT}"),
+                SPARK_REMOTE="local[2]",
+            ),
+        ],
+        "others": [
+            tool("ruff", "check"),
+            tool("ruff", "format", "--check"),
+            tool("mypy"),
+            tool("lint-imports"),
+            pytest_step("all other tests", "-m", f"not spark and {LEFT_OUT}"),
+            pytest_step(
+                "kernels without the JIT",
+                *files,
+                "-m",
+                f"not spark and not slow and not jit_only and {LEFT_OUT}",
+                NUMBA_DISABLE_JIT="1",
+            ),
+        ],
+    }
+
+
+def run(lane: str, steps: list[Step], ended: list[Ended], printing: threading.Lock) -> None:
+    """Runs the steps up to the first one that fails; every line of theirs begins with the lane's name."""
+    for step in steps:
+        _say(printing, lane, f"--- {step.name}")
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            step.command,
+            cwd=ROOT,
+            env=os.environ | step.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        assert process.stdout is not None
+        last_line = ""
+        for line in process.stdout:
+            _say(printing, lane, line.rstrip())
+            last_line = line.rstrip() or last_line
+        ended.append(Ended(step, process.wait(), time.monotonic() - begin, last_line))
+        if ended[-1].code != 0:
+            return
+
+
+def _say(printing: threading.Lock, lane: str, line: str) -> None:
+    with printing:
+        print(f"{lane:6} | {line}", flush=True)
+
+
+def closing(ended: list[Ended]) -> list[str]:
+    """What took how long and what failed; then pytest's own counts."""
+    lines = [f"{one.seconds:6.0f} s  {one.step.name}{'' if one.code == 0 else '  FAILED'}" for one in ended]
+    return [*lines, *(one.last_line for one in ended if one.step.counts)]
+
+
+def run_side_by_side(of_lanes: dict[str, list[Step]]) -> list[Ended]:
+    """Runs all lanes to their ends; what ended, in the order in which it did."""
+    ended: list[Ended] = []
+    printing = threading.Lock()
+    threads = [threading.Thread(target=run, args=(lane, steps, ended, printing)) for lane, steps in of_lanes.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ended
+
+
+def main(of_lanes: dict[str, list[Step]]) -> int:
+    ended = run_side_by_side(of_lanes)
+    print("\n".join(closing(ended)))
+    return 0 if all(one.code == 0 for one in ended) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(lanes()))
