@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from situ.lab.figure import Figure, draw, to_json, to_markdown
-from situ.lab.panorama.experiments.claims import Part
+from situ.lab.claims import Part
+from situ.lab.figure import Figure, Panel, to_json, to_markdown
+from situ.lab.pictures import draw
 
 PARTS = Part("it grows", "from 1 to 2", True), Part("it doubles", "2.0 times", False)
 CURVES = {"ours": ((0.0, 1.0), (10.0, 2.0)), "theirs": ((0.0, 3.0), (10.0, -4.0))}
@@ -32,6 +33,22 @@ def test_it_is_drawn(tmp_path: Path, log_x: bool, log_y: bool) -> None:
     draw(replace(FIGURE, log_x=log_x, log_y=log_y), out)
     assert out.read_bytes()[:4] == b"\x89PNG"
     assert out.stat().st_size < 100_000
+
+
+def test_two_panels_side_by_side(tmp_path: Path) -> None:
+    """The second one's x are things that have names; nothing is said of a claim that is no more than its parts."""
+    beside = Panel("elsewhere", "", {"ours": ((10.0, 5.0),)}, {10.0: "ten\nsites"})
+    both = replace(FIGURE, claim="", beside=beside, deviations={"ours": (0.1, 0.2)}, looks={"ours": 7})
+    draw(replace(FIGURE, claim=""), tmp_path / "one.png")
+    draw(both, tmp_path / "two.png")
+    assert _width(tmp_path / "two.png") > _width(tmp_path / "one.png")
+    assert to_json(both)["beside"] == {"ours": [[10.0, 5.0]]}
+    assert to_json(FIGURE)["beside"] == {}
+    assert not any(line.startswith("The paper") for line in to_markdown(both, "two.png"))
+
+
+def _width(picture: Path) -> int:
+    return int.from_bytes(picture.read_bytes()[16:20])
 
 
 def test_many_curves_and_none(tmp_path: Path) -> None:

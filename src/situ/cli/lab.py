@@ -40,17 +40,9 @@ def panorama(
     as_json: AsJson = False,
 ) -> None:
     """Where operators run and what is pulled: PaNORAMA's Figures 9, 10 and 11."""
-    from situ.lab.panorama.experiments.claims import verdict
-    from situ.lab.panorama.paper import chosen, run, to_json
+    from situ.lab.panorama.paper import PANORAMA
 
-    with user_errors(as_json):
-        names = chosen(_names(figures))
-        results = with_progress(lambda say: run(out, names, seed, quick, say))
-        if as_json:
-            typer.echo(json.dumps([to_json(result) for result in results]))
-        else:
-            rows = ((result.name, result.picture.title, verdict(result.parts)) for result in results)
-            show_results("PaNORAMA", rows, out / "panorama.md")
+    _run_again(PANORAMA, out, quick, seed, figures, as_json)
 
 
 @lab.command()

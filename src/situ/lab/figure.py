@@ -1,6 +1,6 @@
 """A figure of a paper, drawn again: our curves, what the paper says of its own, and whether ours say so too.
 
-A module of figures has a function for each, `figure_6a(scale, seed, say) -> Figure` and so on.
+A module of experiments has `FIGURES`: by the name of a figure, the experiment that makes it.
 """
 
 from __future__ import annotations
@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from situ.lab.panorama.experiments.claims import Part, verdict
-from situ.lab.pictures import save
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from situ.lab.claims import Part, verdict
 
 
 class Scale(Enum):
@@ -36,19 +33,27 @@ Points: TypeAlias = tuple[tuple[float, float], ...]
 #: Makes a figure. The seed is that of the first case.
 Experiment: TypeAlias = Callable[[Scale, int, Say], "Figure"]
 
-#: The looks of curves, in their order; beyond these, lines are dashed, then dotted.
-COLOURS = (
-    "#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#17becf", "#7f7f7f", "#e377c2", "#bcbd22",
-)  # fmt: skip
-MARKERS = ("o", "s", "^", "D", "v", "X", "P", "*", "<", ">")
-LINES = ("-", "--", ":")
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Curves over one axis. `names`: those of the values of x, where these are things and no scale."""
+
+    title: str
+    x_label: str
+    curves: Mapping[str, Points]
+    names: Mapping[float, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Curves by name, in the order in which they are told. `claim`: what the paper says of this figure, in words;
-    `parts`: its single statements, held against our curves. Where an axis is logarithmic, 0 is drawn at its left end.
+    """Curves by name, in the order in which they are told. `claim`: what the paper says of this figure, in words, if
+    that is more than its single statements; `parts`: these, held against our curves. Where an axis is logarithmic, 0 is
+    drawn at its left end.
+
     `deviations`: the standard deviation at each point, of curves that show it.
+    `setting`: what the curves were found in; `beside`: curves of another setting, which are shown and not judged.
+    `looks`: the number of the look of each curve; that of its place, where none is given.
+    `cases`: what the curves are means of, a row each.
     """
 
     name: str
@@ -61,6 +66,15 @@ class Figure:
     log_x: bool = False
     log_y: bool = False
     deviations: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    setting: str = ""
+    beside: Panel | None = None
+    looks: Mapping[str, int] = field(default_factory=dict)
+    cases: pa.Table | None = None
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        own = Panel(self.setting, self.x_label, self.curves)
+        return (own,) if self.beside is None else (own, self.beside)
 
     @property
     def verdict(self) -> str:
@@ -68,7 +82,7 @@ class Figure:
         >>> Figure("6x", "Up", "x", "y", {"ours": ((0.0, 1.0),)}, "It grows.", (Part("up", "1", True),)).verdict
         'holds'
         """
-        return verdict(list(self.parts))
+        return verdict(self.parts)
 
 
 def to_json(figure: Figure) -> dict[str, Any]:
@@ -77,6 +91,7 @@ def to_json(figure: Figure) -> dict[str, Any]:
     >>> shown["verdict"], shown["curves"]
     ('holds', {'ours': [[0.0, 1.0]]})
     """
+    panels = [{name: [list(p) for p in points] for name, points in each.curves.items()} for each in figure.panels]
     return {
         "figure": figure.name,
         "title": figure.title,
@@ -85,7 +100,8 @@ def to_json(figure: Figure) -> dict[str, Any]:
         "verdict": figure.verdict,
         "claim": figure.claim,
         "claims": [asdict(part) for part in figure.parts],
-        "curves": {name: [list(point) for point in points] for name, points in figure.curves.items()},
+        "curves": panels[0],
+        "beside": panels[1] if figure.beside else {},
         "deviations": {name: list(some) for name, some in figure.deviations.items()},
     }
 
@@ -99,45 +115,8 @@ def to_markdown(figure: Figure, picture: str) -> list[str]:
         "",
         f"![Figure {figure.name}]({picture})",
         "",
-        f"The paper: {figure.claim}",
-        "",
+        *([f"The paper: {figure.claim}", ""] if figure.claim else []),
         "| the paper says | we see | |",
         "| --- | --- | --- |",
         *(f"| {part.claim} | {part.seen} | {'yes' if part.holds else 'no'} |" for part in figure.parts),
     ]
-
-
-def draw(figure: Figure, out: Path) -> None:
-    """One panel, the names of curves beside it."""
-    from matplotlib.figure import Figure as Drawing
-
-    drawing = Drawing(figsize=(7.2, 3.6), layout="constrained")
-    axis = drawing.subplots()
-    for number, (name, points) in enumerate(figure.curves.items()):
-        look, again = number % len(COLOURS), number // len(COLOURS)
-        axis.errorbar(
-            [x for x, _ in points], [y for _, y in points], yerr=figure.deviations.get(name), label=name, capsize=2,
-            color=COLOURS[look], marker=MARKERS[look], markersize=5, linestyle=LINES[again % len(LINES)],
-        )  # fmt: skip
-    _scale_axes(axis, figure)
-    axis.set_xlabel(figure.x_label)
-    axis.set_ylabel(figure.y_label)
-    axis.set_title(f"Figure {figure.name}: {figure.title}", fontsize=10)
-    axis.grid(alpha=0.3)
-    if figure.curves:
-        drawing.legend(loc="outside right upper", fontsize=8, frameon=False, handlelength=3)
-    save(drawing, out)
-
-
-def _scale_axes(axis: Axes, figure: Figure) -> None:
-    """A logarithmic axis with a 0 is linear up to the smallest value above it."""
-    points = [point for curve in figure.curves.values() for point in curve]
-    for log, place, rescale in ((figure.log_x, 0, axis.set_xscale), (figure.log_y, 1, axis.set_yscale)):
-        values = [point[place] for point in points]
-        above = [value for value in values if value > 0]
-        if log and len(above) < len(values):
-            rescale("symlog", linthresh=min(above, default=1.0))
-        elif log:
-            rescale("log")
-        elif place == 1:
-            axis.set_ylim(bottom=min([0.0, *values]))

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from pyarrow.csv import write_csv
+
 from situ.core.errors import InputError, did_you_mean
-from situ.lab.figure import FULL, QUICK, Experiment, Figure, Say, Scale, draw, to_json, to_markdown
-from situ.lab.pictures import check_can_draw
+from situ.lab.figure import FULL, QUICK, Experiment, Figure, Say, Scale, to_json, to_markdown
+from situ.lab.pictures import check_can_draw, draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,12 @@ class Paper:
         return [name for name in self.modules if name in names or not names]
 
     def experiment(self, figure: str) -> Experiment:
-        """The function that makes a figure.
+        """What makes a figure.
 
         >>> Paper("MCEP", {"6i": "situ.lab.mcep.experiments.migration"}, "").experiment("6i").__name__
         'figure_6i'
         """
-        return cast(Experiment, getattr(importlib.import_module(self.modules[figure]), f"figure_{figure}"))
+        return cast(Experiment, importlib.import_module(self.modules[figure]).FIGURES[figure])
 
     def report(self, out: Path) -> Path:
         """Where a run into a directory writes its report.
@@ -51,7 +53,7 @@ class Paper:
         return out / f"{self.name.lower()}.md"
 
     def run(self, out: Path, names: Sequence[str], seed: int, quick: bool, say: Say) -> list[Figure]:
-        """Runs the experiments of some figures and writes pictures, curves and a report into a directory."""
+        """Runs the experiments of some figures and writes pictures, cases, curves and a report into a directory."""
         check_can_draw()
         scale = QUICK if quick else FULL
         makers = [self.experiment(name) for name in self.chosen(names)]
@@ -59,7 +61,7 @@ class Paper:
         figures = []
         for make in makers:
             figures.append(make(scale, seed, say))
-            draw(figures[-1], out / f"{figures[-1].name}.png")
+            _write(figures[-1], out)
         report, curves = self.report(out), [to_json(figure) for figure in figures]
         report.with_suffix(".json").write_text(json.dumps(curves, indent=1) + "\n")
         report.write_text(self._text(figures, scale, seed))
@@ -80,3 +82,10 @@ class Paper:
         for figure in figures:
             lines += ["", *to_markdown(figure, f"{figure.name}.png")]
         return "\n".join(lines) + "\n"
+
+
+def _write(figure: Figure, out: Path) -> None:
+    """The picture, and the cases behind it."""
+    draw(figure, out / f"{figure.name}.png")
+    if figure.cases is not None:
+        write_csv(figure.cases, out / f"{figure.name}.csv")

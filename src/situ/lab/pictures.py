@@ -1,32 +1,25 @@
-"""Draws the curves of an experiment: networks of antennas on the left, the real topologies on the right."""
+"""Draws figures: a panel, or two of them side by side, with the names of curves to the right."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from situ.core.errors import SituError
-from situ.lab.panorama.experiments.table import Curve
+from situ.lab.figure import Figure, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
-#: One look for each mechanism, in all pictures: colour, marker, its size, line. Where two plans are often the same, one
-#: marker is larger and hollow, so that the other shows within.
-LOOKS = {
-    "sbon": ("#8c564b", "v", 6, ":"),
-    "cpp": ("#7f7f7f", "s", 5, "--"),
-    "grin": ("#bcbd22", "D", 5, "--"),
-    "greedy": ("#2ca02c", "^", 6, "-"),
-    "greedy+": ("#17becf", "o", 10, "-"),
-    "heuristic": ("#ff7f0e", "o", 5, "-"),
-    "heuristic+": ("#1f77b4", "X", 6, "-"),
-    "optimal": ("#d62728", "s", 12, "-."),
-}
-HOLLOW = ("greedy+", "optimal")
+#: The looks of curves, in their order; beyond these, lines are dashed, then dotted.
+COLOURS = (
+    "#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#17becf", "#7f7f7f", "#e377c2", "#bcbd22",
+)  # fmt: skip
+MARKERS = ("o", "s", "^", "D", "v", "X", "P", "*", "<", ">")
+LINES = ("-", "--", ":")
+#: Every other marker is hollow and larger, so that one of a curve that is just the same shows within.
+SIZES = (5, 9)
 
 
 def check_can_draw() -> None:
@@ -37,83 +30,61 @@ def check_can_draw() -> None:
         raise SituError("pictures need matplotlib", remedy="pip install 'situ[examples]'") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """Curves over one kind of networks. `names`: of the values of x, where these are no scale but things."""
+def draw(figure: Figure, out: Path) -> None:
+    """Writes a figure as a PNG."""
+    from matplotlib.figure import Figure as Drawing
 
-    title: str
-    curves: dict[str, Curve]
-    x_label: str
-    names: dict[float, str] = field(default_factory=dict)
-
-
-def draw_curves(panels: Sequence[Panel], out: Path, *, y_label: str, log_x: bool, log_y: bool) -> None:
-    """The mean of each mechanism over what is varied."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    panels = figure.panels
+    drawing = Drawing(figsize=(3.2 + 4 * len(panels), 3.6), layout="constrained")
+    axes = drawing.subplots(1, len(panels), squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=True):
-        for name, curve in panel.curves.items():
-            colour, marker, size, line = LOOKS[name]
-            xs = [[*panel.names].index(x) for x in curve.x] if panel.names else curve.x
-            axis.plot(
-                xs, curve.mean, color=colour, marker=marker, markersize=size, label=name,
-                markerfacecolor="none" if name in HOLLOW else colour, linestyle="none" if panel.names else line,
-            )  # fmt: skip
-        _dress(axis, panel, log_x, log_y)
-    axes[0].set_ylabel(y_label)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8, frameon=False)
-    save(figure, out)
+        _draw_curves(axis, panel, figure)
+        _scale_axes(axis, panel, figure)
+        axis.set_xlabel(panel.x_label)
+        axis.set_title(panel.title, fontsize=9)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel(figure.y_label)
+    drawing.suptitle(f"Figure {figure.name}: {figure.title}", fontsize=10)
+    if figure.curves:
+        handles, labels = axes[0].get_legend_handles_labels()
+        drawing.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False, handlelength=3)
+    save(drawing, out)
 
 
-def draw_boxes(panels: Sequence[Panel], out: Path, *, y_label: str) -> None:
-    """The distribution over all cases: the middle half as a box, 5% to 95% as whiskers, the mean as a diamond."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for axis, panel in zip(axes, panels, strict=True):
-        boxes = axis.boxplot(
-            [curve.values[0] for curve in panel.curves.values()], whis=(5, 95), showfliers=False, showmeans=True,
-            patch_artist=True, medianprops={"color": "black"},
-            meanprops={"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4},
+def _draw_curves(axis: Axes, panel: Panel, figure: Figure) -> None:
+    places = {x: place for place, x in enumerate(panel.names)}
+    for number, (name, points) in enumerate(panel.curves.items()):
+        again, look = divmod(figure.looks.get(name, number), len(COLOURS))
+        axis.errorbar(
+            [places.get(x, x) for x, _ in points], [y for _, y in points], label=name, capsize=2,
+            yerr=figure.deviations.get(name) if panel.curves is figure.curves else None,
+            color=COLOURS[look], marker=MARKERS[look], markersize=SIZES[look % 2],
+            markerfacecolor="none" if look % 2 else COLOURS[look],
+            linestyle="none" if places else LINES[again % len(LINES)],
         )  # fmt: skip
-        for box, name in zip(boxes["boxes"], panel.curves, strict=True):
-            box.set_facecolor(LOOKS[name][0])
-        axis.set_xticks(range(1, len(panel.curves) + 1), list(panel.curves), rotation=30, ha="right")
-        axis.set_title(panel.title, fontsize=10)
-        axis.grid(axis="y", alpha=0.3)
-    axes[0].set_ylabel(y_label)
-    save(figure, out)
 
 
-def _dress(axis: Axes, panel: Panel, log_x: bool, log_y: bool) -> None:
-    from matplotlib.ticker import NullFormatter
-
-    if panel.names:
-        axis.set_xticks(range(len(panel.names)), list(panel.names.values()), fontsize=8)
-    else:
-        ticks = sorted({x for curve in panel.curves.values() for x in curve.x})
-        if log_x:
-            axis.set_xscale("log")
-        axis.set_xticks(ticks, [f"{x:g}" for x in ticks])
-        axis.xaxis.set_minor_formatter(NullFormatter())
-    if log_y:
-        axis.set_yscale("log")
-    else:
-        axis.set_ylim(bottom=0)
-    axis.set_title(panel.title, fontsize=10)
-    axis.set_xlabel(panel.x_label)
-    axis.grid(alpha=0.3)
+def _scale_axes(axis: Axes, panel: Panel, figure: Figure) -> None:
+    """A logarithmic axis with a 0 is linear up to the smallest value above it."""
+    points = [point for curve in panel.curves.values() for point in curve]
+    for log, place, rescale in ((figure.log_x, 0, axis.set_xscale), (figure.log_y, 1, axis.set_yscale)):
+        values = [point[place] for point in points]
+        above = [value for value in values if value > 0]
+        if place == 0 and panel.names:
+            axis.set_xticks(range(len(panel.names)), list(panel.names.values()), fontsize=8)
+        elif log and len(above) < len(values):
+            rescale("symlog", linthresh=min(above, default=1.0))
+        elif log:
+            rescale("log")
+        elif place == 1:
+            axis.set_ylim(bottom=min([0.0, *values]))
 
 
-def save(figure: Figure, out: Path) -> None:
+def save(drawing: Drawing, out: Path) -> None:
     """64 colours are enough, and make a file of a third of the size."""
     from PIL import Image
 
-    figure.savefig(out, dpi=100)
+    drawing.savefig(out, dpi=100)
     with Image.open(out) as drawn:
         few = drawn.convert("RGB").quantize(64, dither=Image.Dither.NONE)
     few.save(out, optimize=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from situ.lab.claims import Part, verdict
 from situ.lab.panorama.experiments import claims
-from situ.lab.panorama.experiments.claims import Part, verdict
 from situ.lab.panorama.experiments.sweeps import OURS
 from situ.lab.panorama.experiments.table import Curve
 

@@ -23,7 +23,7 @@ def test_means_over_cases() -> None:
     found = curves(ROWS, "factor", "antennas")
     assert found["cpp"].x == (1, 2)
     assert found["cpp"].mean.tolist() == pytest.approx([0.7, 0.5])
-    assert found["optimal"].at(2) == pytest.approx(0.15)
+    assert dict(found["optimal"].points)[2] == pytest.approx(0.15)
     assert curves(ROWS, "factor", "real")["cpp"].mean.tolist() == pytest.approx([0.9])
 
 

@@ -8,14 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from situ.lab.figure import QUICK, Figure, Points, Say, Scale
+from situ.lab.claims import Part
+from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.mcep.experiments.migration_trips import Application, Parameters, Town, Trip
 from situ.lab.mcep.migration.greedy_migration import greedy_migration
 from situ.lab.mcep.migration.migcep import migcep
 from situ.lab.mcep.migration.migcep_follow import follow
 from situ.lab.mcep.migration.migcep_plan import NetworkUse, network_use
 from situ.lab.mcep.migration.migcep_problem import MigrationProblem
-from situ.lab.panorama.experiments.claims import Part
 
 KIB = 1024.0
 #: Of a state: bytes in the accident application, KiB in the friend finder (paper: both up to 100,000).
@@ -108,6 +108,9 @@ def figure_6i(scale: Scale, seed: int, say: Say) -> Figure:
             _below(curves, "MigCEP takes less than greedy migration at every size"),
         ),
     )  # fmt: skip
+
+
+FIGURES: dict[str, Experiment] = {"6h": figure_6h, "6i": figure_6i}
 
 
 def saved(seed: int, trips: int = TRIPS) -> float:

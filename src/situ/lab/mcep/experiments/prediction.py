@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from situ.kernel.arrays import I64
-from situ.lab.figure import QUICK, Figure, Points, Say, Scale
+from situ.lab.claims import Part
+from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.ingolstadt import trace
 from situ.lab.mcep.prediction.regions import QueryEvents
 from situ.lab.mcep.prediction.simulate import Predictor, Settings, Switches, simulate
-from situ.lab.panorama.experiments.claims import Part
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 
@@ -170,6 +170,9 @@ def figure_6g(scale: Scale, seed: int, say: Say) -> Figure:
         _parts_6g(curves, found),
         log_x=True,
     )  # fmt: skip
+
+
+FIGURES: dict[str, Experiment] = {"6e": figure_6e, "6f": figure_6f, "6g": figure_6g}
 
 
 # ---- an eagerness as long as the switch on demand takes

@@ -17,7 +17,8 @@ import pyarrow as pa
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import F64
 from situ.kernel.batch import EXTENT
-from situ.lab.figure import QUICK, Figure, Points, Say, Scale
+from situ.lab.claims import Part
+from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.mcep.experiments.switching_cases import (
     ACCIDENT,
     ACCIDENT_DEFINITIONS,
@@ -31,7 +32,6 @@ from situ.lab.mcep.experiments.switching_cases import (
     trips,
 )
 from situ.lab.mcep.switching.switch import switch
-from situ.lab.panorama.experiments.claims import Part
 from situ.lab.quality.precision_recall import quality_of_counts
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -214,6 +214,9 @@ def figure_6d(scale: Scale, seed: int, say: Say) -> Figure:
             Part("far less without history", f"{none:.0%} on average", bool(none < complete - 0.2)),
         ),
     )
+
+
+FIGURES: dict[str, Experiment] = {"6a": figure_6a, "6b": figure_6b, "6c": figure_6c, "6d": figure_6d}
 
 
 # ---- cases

@@ -7,38 +7,20 @@ real topologies show is told beside it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from situ.kernel.arrays import F64
+from situ.lab.claims import Part
 from situ.lab.panorama.experiments.sweeps import OURS
 from situ.lab.panorama.experiments.table import Curve, ratio
 
 Curves: TypeAlias = dict[str, Curve]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One thing that the paper says, what we see, and whether this is so here."""
-
-    claim: str
-    seen: str
-    holds: bool
-
-
 #: Curves on antennas, and on real topologies -> the parts of a claim.
 Judge: TypeAlias = Callable[[Curves, Curves], list[Part]]
-
-
-def verdict(parts: list[Part]) -> str:
-    """
-    >>> verdict([Part("up", "down", False), Part("steady", "steady", True)])
-    'holds in part'
-    """
-    held = sum(part.holds for part in parts)
-    return "holds" if held == len(parts) else "holds in part" if held else "does not hold"
 
 
 # ---- Figure 9

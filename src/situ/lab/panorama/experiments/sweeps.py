@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from situ.lab.figure import FULL, QUICK
 from situ.lab.panorama.experiments.cases import Shape
 from situ.lab.panorama.experiments.measure import Setting
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class Effort:
     """How much is tried: sites and cases of networks of antennas, cases on real topologies (which take turns), runs of
     the one experiment that is all about many of them, and how far networks grow. `fine`: all values of what is
     varied, or the first and the last."""
@@ -28,11 +29,14 @@ class Scale:
     fine: bool = True
 
 
-FULL = Scale(500, 10, 20, 60, (50, 100, 200, 400, 800), (250, 500, 1000))
-QUICK = Scale(60, 2, 5, 5, (40, 80), (40, 80), fine=False)
+EFFORTS = {
+    FULL: Effort(500, 10, 20, 60, (50, 100, 200, 400, 800), (250, 500, 1000)),
+    QUICK: Effort(60, 2, 5, 5, (40, 80), (40, 80), fine=False),
+}
 
 OURS = ("greedy", "greedy+", "heuristic", "heuristic+")
 OTHERS = ("cpp", "grin")
+EVERYTHING = (*OTHERS, *OURS, "optimal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,11 @@ class Sweep:
             yield from ((setting, number) for setting in settings for number in range(seed, seed + cases))
 
     @property
+    def varies(self) -> bool:
+        """Or one setting is tried again and again, to see how much results differ."""
+        return len(self.antennas) > 1
+
+    @property
     def size(self) -> int:
         return len(self.antennas) * self.cases + len(self.real) * self.real_cases
 
@@ -59,28 +68,27 @@ class Sweep:
 REAL = Shape(sources=5)
 
 
-def sweeps(scale: Scale) -> dict[str, Sweep]:
+def sweeps(effort: Effort) -> dict[str, Sweep]:
     """
-    >>> [setting.x for setting in sweeps(QUICK)["window"].antennas]
+    >>> [setting.x for setting in sweeps(EFFORTS[QUICK])["window"].antennas]
     [0.1, 10.0]
     """
 
     def sweep(
         label: str, mechanisms: tuple[str, ...], values: tuple[float, ...], vary: Callable[[Setting, float], Setting],
-        real: tuple[float, ...] | None = None, cases: int = scale.cases, start: Setting | None = None,
+        real: tuple[float, ...] | None = None, cases: int = effort.cases, start: Setting | None = None,
     ) -> Sweep:  # fmt: skip
-        start = start or Setting(0.0, scale.sites)
+        start = start or Setting(0.0, effort.sites)
         here = replace(start, sites=None, shape=REAL)
         there = values if real is None else real
         settings = [
-            tuple(vary(replace(base, x=float(x)), x) for x in (xs if scale.fine else dict.fromkeys((xs[0], xs[-1]))))
+            tuple(vary(replace(base, x=float(x)), x) for x in (xs if effort.fine else dict.fromkeys((xs[0], xs[-1]))))
             for base, xs in ((start, values), (here, there))
         ]
-        return Sweep(label, mechanisms, settings[0], settings[1], cases, scale.real_cases)
+        return Sweep(label, mechanisms, settings[0], settings[1], cases, effort.real_cases)
 
-    everything = (*OTHERS, *OURS, "optimal")
     factors = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
-    fraud = Setting(0.0, scale.sites, fraud=True)
+    fraud = Setting(0.0, effort.sites, fraud=True)
     return {
         "diameter": sweep(
             "diameter of an event's sources, hops", ("sbon", *OTHERS, *OURS), (10, 20, 30, 40, 50), _diameter,
@@ -88,13 +96,13 @@ def sweeps(scale: Scale) -> dict[str, Sweep]:
         ),
         "skew": sweep("skew of an event's rate over sources", ("sbon", *OTHERS, *OURS), (0.01, 0.3, 1, 3, 10), _skew),
         "window": sweep("window, s", (*OTHERS, *OURS), (0.1, 0.3, 1, 3, 10), _window),
-        "latency": sweep("latency limit, x the naive plan's", everything, factors, _latency),
+        "latency": sweep("latency limit, x the naive plan's", EVERYTHING, factors, _latency),
         "chain": sweep("complex events in the chain", OURS, (1, 3, 5, 7, 9), _chain),
-        "sites": sweep("sites", everything, scale.most_sites, _sites, real=(0,)),
-        "runs": sweep("", everything, (0,), _nothing, cases=scale.runs),
-        "fraud latency": sweep("latency limit, x the naive plan's", everything, factors, _latency, start=fraud),
-        "fraud sites": sweep("sites", everything, scale.most_sites, _sites, real=(0,), start=fraud),
-        "fraud scale": sweep("sites", (*OTHERS, *OURS), scale.fraud_sites, _sites, real=(0,), start=fraud),
+        "sites": sweep("sites", EVERYTHING, effort.most_sites, _sites, real=(0,)),
+        "runs": sweep("percentile of the cases", EVERYTHING, (0,), _nothing, cases=effort.runs),
+        "fraud latency": sweep("latency limit, x the naive plan's", EVERYTHING, factors, _latency, start=fraud),
+        "fraud sites": sweep("sites", EVERYTHING, effort.most_sites, _sites, real=(0,), start=fraud),
+        "fraud scale": sweep("sites", (*OTHERS, *OURS), effort.fraud_sites, _sites, real=(0,), start=fraud),
     }  # fmt: skip
 
 

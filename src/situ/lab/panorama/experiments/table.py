@@ -9,10 +9,14 @@ from typing import Literal
 import numpy as np
 
 from situ.kernel.arrays import F64
+from situ.lab.figure import Points
 from situ.lab.panorama.experiments.measure import HERE, Row
 
 Where = Literal["antennas", "real"]
 Metric = Literal["factor", "discovered", "seconds", "proximity"]
+
+#: Where the distribution of a curve's values is drawn.
+PERCENTILES = (5.0, 25.0, 50.0, 75.0, 95.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,14 @@ class Curve:
     def mean(self) -> F64:
         return np.array([np.mean(values) for values in self.values])
 
-    def at(self, x: float) -> float:
-        return float(self.mean[self.x.index(x)])
+    @property
+    def points(self) -> Points:
+        return tuple(zip(self.x, self.mean.tolist(), strict=True))
+
+    @property
+    def percentiles(self) -> Points:
+        """How the values at the first x are distributed."""
+        return tuple((p, float(np.percentile(self.values[0], p))) for p in PERCENTILES)
 
 
 def curves(rows: Sequence[Row], metric: Metric, where: Where) -> dict[str, Curve]:

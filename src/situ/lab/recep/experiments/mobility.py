@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from situ.lab.figure import QUICK, Figure, Points, Say, Scale
-from situ.lab.panorama.experiments.claims import Part
+from situ.lab.claims import Part
+from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.recep.experiments.cases import Run, S, crowded, means, measured, processed_share, runs, told
 from situ.lab.recep.selections import ByCount, ByTime, Settings
 
@@ -129,6 +129,9 @@ def figure_8d(scale: Scale, seed: int, say: Say) -> Figure:
         "selections is processed.",
         (lower_with_more(curves),),
     )
+
+
+FIGURES: dict[str, Experiment] = {"8a": figure_8a, "8b": figure_8b, "8c": figure_8c, "8d": figure_8d}
 
 
 # ---- runs

@@ -14,8 +14,8 @@ from typing import get_args
 
 import numpy as np
 
-from situ.lab.figure import QUICK, Figure, Points, Say, Scale
-from situ.lab.panorama.experiments.claims import Part
+from situ.lab.claims import Part
+from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.recep.experiments.cases import Run, S, means, measured, processed_share, runs, told
 from situ.lab.recep.selections import ByCount, ByTime, Nearest, Settings
 from situ.lab.recep.selections.settings import Predictor
@@ -99,6 +99,9 @@ def figure_8g(scale: Scale, seed: int, say: Say) -> Figure:
         "current selection settle between both.",
         tuple(parts),
     )
+
+
+FIGURES: dict[str, Experiment] = {"8e": figure_8e, "8f": figure_8f, "8g": figure_8g}
 
 
 # ---- runs

@@ -21,8 +21,8 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.kernel.machine import jit
-from situ.lab.figure import QUICK, Figure, Points, Say, Scale
-from situ.lab.panorama.experiments.claims import Part
+from situ.lab.claims import Part
+from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask, Quality, regions_hold
 from situ.lab.recep.coverings.batches import Batched, Selections, by_time
@@ -236,6 +236,9 @@ def figure_8i(scale: Scale, seed: int, say: Say) -> Figure:
         log_x=True,
         log_y=True,
     )
+
+
+FIGURES: dict[str, Experiment] = {"8h": figure_8h, "8i": figure_8i}
 
 
 def _works(scale: Scale, counts: Sequence[int], seed: int) -> list[tuple[int, Workload]]:
