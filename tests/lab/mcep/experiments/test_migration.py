@@ -69,7 +69,7 @@ def test_the_course_is_a_straight_line_up_to_the_border(trips: list[Trip]) -> No
     np.testing.assert_allclose(y, np.clip(trip.y[moving] + np.arange(240) * step_y, area.y_min, area.y_max))
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_6h() -> None:
     figure = figure_6h(QUICK, 1, silent)
     assert len(figure.curves) == 8
@@ -90,7 +90,7 @@ def test_figure_6i() -> None:
         assert [x for x, _ in points] == [10.0, 50.0, 100.0]
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_the_bar() -> None:
     assert STATES[-1] == 100_000.0
     assert saved(seed=1) >= SAVED

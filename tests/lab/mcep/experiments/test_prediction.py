@@ -64,13 +64,19 @@ def test_a_tenth_of_on_demand_at_a_precision_of_nine_tenths(late_s: float, preci
     assert AsLong(4.0, late_s, 4.0, precision, 0.0).holds is holds
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_prepared_as_long_before_as_on_demand_takes() -> None:
     assert as_long_as_on_demand(traffic(QUICK, 2)).holds
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", [figure_6e, figure_6f, figure_6g])
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        pytest.param(figure_6e, marks=pytest.mark.slow),
+        pytest.param(figure_6f, marks=pytest.mark.storm),
+        pytest.param(figure_6g, marks=pytest.mark.storm),
+    ],
+)
 def test_small_runs(experiment: Experiment) -> None:
     steps: list[tuple[int, int]] = []
     figure = experiment(QUICK, 1, lambda done, total, _: steps.append((done, total)))

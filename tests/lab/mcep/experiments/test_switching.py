@@ -87,14 +87,14 @@ def test_figure_6a_moves_with_less() -> None:
         assert max(off) < 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_6b_fewer_switches_stream_less() -> None:
     figure = figure_6b(QUICK, 2, quietly)
     assert values(figure, "update basic") == [1.0, 1.0]
     assert all(max(values(figure, strategy)) < 1.0 for strategy in STRATEGIES[1:])
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_6c_fewer_switches_are_less_precise() -> None:
     figure = figure_6c(QUICK, 2, quietly)
     assert values(figure, "update basic") == [1.0, 1.0]
@@ -102,7 +102,7 @@ def test_figure_6c_fewer_switches_are_less_precise() -> None:
     assert np.mean(values(figure, "update every 10 s")) < np.mean(values(figure, "update every 5 s"))
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_6d_windows_miss_little_and_cost_little() -> None:
     figure = figure_6d(QUICK, 2, quietly)
     assert min(values(figure, "windows: completeness")) >= 0.8

@@ -83,7 +83,7 @@ def test_other_rules_do_lose_what_they_found(rule: str) -> None:
     assert lost
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_random_patterns_keep_what_they_found_where_locality_is_preserved() -> None:
     compared = 0
     for seed in range(400):

@@ -50,7 +50,7 @@ def test_delivered_is_what_the_definition_says(rule: str, interest: str) -> None
     check(rule, interest, range(2), 8)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize(("rule", "interest"), EVERY)
 def test_delivered_is_what_the_definition_says_of_more(rule: str, interest: str) -> None:
     check(rule, interest, range(2, 4), 14)
@@ -273,7 +273,7 @@ def test_random_graphs_windows_and_interests(seed: int) -> None:
     check_random(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_more_random_graphs_windows_and_interests() -> None:
     assert sum(check_random(seed) > 0 for seed in range(8, 60)) > 20
 

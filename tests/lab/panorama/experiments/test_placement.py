@@ -52,7 +52,7 @@ def test_two_figures_of_one_sweep() -> None:
     assert list(cost.beside.curves) == list(cost.curves)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_many_runs_are_drawn_as_percentiles() -> None:
     many = FIGURES["10f"](QUICK, 1, quietly)
     for points in many.curves.values():

@@ -63,7 +63,7 @@ def test_any_plan_gives_the_embedded_engines_complex_events(seed: int) -> None:
         check_latencies(scenario, placed, run)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("seed", range(200, 1400))
 def test_any_plan_gives_the_embedded_engines_complex_events_at_length(seed: int) -> None:
     scenario = random_scenario(seed, others=seed % 3 == 0, most=20)

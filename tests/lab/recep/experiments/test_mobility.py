@@ -30,7 +30,7 @@ def values(figure: Figure, name: str) -> list[float]:
     return [y for _, y in figure.curves[name]]
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("experiment", [figure_8a, figure_8b, figure_8c, figure_8d])
 def test_small_runs(experiment: Experiment) -> None:
     figure = experiment(QUICK, 1, quietly)
@@ -47,7 +47,7 @@ def test_figure_8a_lower_thresholds_save() -> None:
         assert 0 < low < high < 1
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_8b_quality_is_kept() -> None:
     figure = figure_8b(QUICK, 1, quietly)
     for name, points in figure.curves.items():
@@ -55,7 +55,7 @@ def test_figure_8b_quality_is_kept() -> None:
         assert len(figure.deviations.get(name, points)) == len(points)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_8c_batches_are_judged_less() -> None:
     figure = figure_8c(QUICK, 1, quietly)
     for heuristic in ("mqc", "mnh"):
@@ -63,7 +63,7 @@ def test_figure_8c_batches_are_judged_less() -> None:
         assert all(10 * a < b for a, b in zip(batches, single, strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_8d_more_consumers_share_more() -> None:
     figure = figure_8d(QUICK, 1, quietly)
     assert all(a < b for a, b in zip(values(figure, "6 cars"), values(figure, "2 cars"), strict=True))

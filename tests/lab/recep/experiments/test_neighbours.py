@@ -23,7 +23,7 @@ def values(figure: Figure, name: str) -> list[float]:
     return [y for _, y in figure.curves[name]]
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("experiment", [figure_8e, figure_8f, figure_8g])
 def test_small_runs(experiment: Experiment) -> None:
     figure = experiment(QUICK, 1, quietly)
@@ -38,14 +38,14 @@ def test_figure_8e_more_neighbours_save() -> None:
     assert many < few < 1
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_8f_interests_that_hold_the_town_agree() -> None:
     figure = figure_8f(QUICK, 1, quietly)
     town, part = (min(values(figure, f"{side_m} m, no farther than 2000 m")) for side_m in (5000, 2000))
     assert town > 0.999 > part
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_figure_8g_the_optimist_is_wrong() -> None:
     figure = figure_8g(QUICK, 1, quietly)
     wrong, right = (values(figure, f"2000 m, {how}") for how in ("optimistic", "pessimistic"))
