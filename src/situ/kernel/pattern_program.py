@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from situ.kernel.compiled_case import CompiledCase, compile_case
 from situ.kernel.operator import Conditions, Context
+from situ.kernel.policies import Policies
 from situ.kernel.snapshot import digest
 from situ.kernel.store import empty_store
 
@@ -34,6 +35,15 @@ class PatternProgram:
     def counts_positions(self) -> bool:
         """Whether it reads all events of its input types, because their positions count."""
         return any(case.program.automaton.counts_positions for case in self.cases)
+
+    @property
+    def waits_for_time(self) -> bool:
+        """Whether time alone, as it passes or ends, decides some of its complex events."""
+        rule = self.context.operator.rule
+        return rule.timed_out or any(
+            case.program.automaton.ends_in_absence or Policies.of(case.program, rule.after_match).needed
+            for case in self.cases
+        )
 
     def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
         """The columns of each input type that are always read (others only where events tie in time), if some of its

@@ -86,6 +86,10 @@ class _WindowProgram:
     def counts_positions(self) -> bool:
         return any(case.window.unit == "events" for case in self.cases)
 
+    @property
+    def waits_for_time(self) -> bool:
+        return True
+
     def columns_read(self, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
         read: dict[str, frozenset[str]] = dict.fromkeys(self.context.inputs, frozenset())
         for case in self.cases:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -111,16 +112,13 @@ class MovingFlow:
             return self._nothing
         self._read(passed)
         switch = self._switch(passed)
-        found = []
-        if len(switch.ending):
-            ending = self._fresh()
-            ending.put(self.flow.take_groups([pa.array(switch.ending.keys)]))
-            end = NO_DEADLINE if self.query.complete else passed
-            found.append(self._deliver(ending, switch.ending, self._passed, end))
-        for some in self._pieces(switch.passing):
-            found.append(self._deliver(self._fresh(), some, BEGINNING, NO_DEADLINE))
-        found.append(self._deliver(self.flow, switch.going, self._passed, passed))
-        for some in self._pieces(switch.begun):
+        found = [self._deliver(self._fresh(), some, BEGINNING, NO_DEADLINE) for some in self._pieces(switch.passing)]
+        begun = list(self._pieces(switch.begun))
+        joining = begun if self._may_join and len(begun) == 1 else []
+        found.append(self._deliver_together(switch, joining, passed))
+        if len(switch.ending) and passed != NO_DEADLINE:
+            found += self._ended(switch.ending)
+        for some in begun if not joining else ():
             flow = self._fresh()
             found.append(self._deliver(flow, some, BEGINNING, passed))
             if passed != NO_DEADLINE:
@@ -129,6 +127,27 @@ class MovingFlow:
         self._passed = passed
         self._forget(passed)
         return in_spatiotemporal_order(concat(found))
+
+    @cached_property
+    def _may_join(self) -> bool:
+        """Whether new interests may read their history in the flow of the others: groups of a pattern do not know of
+        each other. Windows do: they close for all groups at once."""
+        return all(program.context.operator.rule.kind is None for program in self.program.programs.values())
+
+    def _deliver_together(self, switch: Switch, joining: list[Active], passed: int) -> Batch:
+        """Interests that were there read what has come since; those that join them, all of their history."""
+        active = Active.concat(switch.ending, switch.going, *joining)
+        is_new = np.isin(active.keys, joining[0].keys) if joining else np.zeros(len(active), np.bool_)
+        return self._deliver(self.flow, active, np.where(is_new, BEGINNING, self._passed), passed)
+
+    def _ended(self, ending: Active) -> list[Batch]:
+        """Interests that have ended leave the flow. What only time decides, the end of their time decides now."""
+        state = self.flow.take_groups([pa.array(ending.keys)])
+        if not self.query.complete or not any(p.waits_for_time for p in self.program.programs.values()):
+            return []
+        flow = self._fresh()
+        flow.put(state)
+        return [self._delivered(flow.advance(NO_DEADLINE)[self.query.name].events, ending)]
 
     def _read(self, passed: int) -> None:
         """Events that time has passed go into the store."""
@@ -206,7 +225,7 @@ class MovingFlow:
         """The events on which quality is judged: those that the subscription looks back on, and a few more."""
         return max(self.query.lifetime_us + max(self.query.before_us.values()), RECENT_US)
 
-    def _regions(self, name: str, active: Active, since_us: int) -> Regions:
+    def _regions(self, name: str, active: Active, since_us: int | I64) -> Regions:
         """What interests read of a stream, from `since_us` on."""
         some = active.interests
         begin = some.start_us - self.query.lifetime_us - self.query.before_us[name]
@@ -223,14 +242,14 @@ class MovingFlow:
         for some in np.split(np.arange(len(active)), np.flatnonzero(np.diff(piece)) + 1):
             yield active.take(some)
 
-    def _run(self, flow: Flow, active: Active, since_us: int, before: int) -> Batch:
+    def _run(self, flow: Flow, active: Active, since_us: int | I64, before: int) -> Batch:
         """Let interests read what they have not read; what they find."""
         for name, port in self._ports.items():
             for batch in self._events_of(name, active, since_us):
                 flow.add(port, batch)
         return flow.advance(before)[self.query.name].events
 
-    def _events_of(self, name: str, active: Active, since_us: int) -> Iterator[Batch]:
+    def _events_of(self, name: str, active: Active, since_us: int | I64) -> Iterator[Batch]:
         """Events of a stream from `since_us` on, each for the interest that reads it."""
         for stored, events, interests in self._store.pairs(name, self._regions(name, active, since_us), self._shape):
             self.events_read += len(events)
@@ -244,9 +263,12 @@ class MovingFlow:
             batch.masks[conditions] = batch.column(_spelt(conditions)).to_numpy(zero_copy_only=False)
         return batch
 
-    def _deliver(self, flow: Flow, active: Active, since_us: int, before: int) -> Batch:
+    def _deliver(self, flow: Flow, active: Active, since_us: int | I64, before: int) -> Batch:
+        """What interests find in events that they have not read, as far as it is delivered."""
+        return self._delivered(self._run(flow, active, since_us, before), active)
+
+    def _delivered(self, found: Batch, active: Active) -> Batch:
         """Of what interests find, that with a time from the start of the interest, less the lifetime, to its end."""
-        found = self._run(flow, active, since_us, before)
         keys = found.columns.pop(INTEREST).to_numpy()
         rows = np.searchsorted(active.keys, keys)
         some = active.interests
