@@ -160,6 +160,32 @@ def decidable(steps: tuple[Step, ...], bound: Set[str], last: str) -> Iterator[t
                 yield step, conjunct
 
 
+def steps_before(pattern: Pattern, alias: str) -> Iterator[Step]:
+    """The steps that take their events before the first event of an alias, if they take one.
+
+    >>> a, b, c = (Step(EventTest(name), name.lower()) for name in "ABC")
+    >>> [step.alias for step in steps_before(Seq((Follow(a), Follow(Loop(b, 0, 1)), Follow(c))), "c")]
+    ['a', 'b']
+    """
+    match pattern:
+        case Step() | And():
+            return
+        case Loop(body):
+            yield from steps_before(body, alias)
+        case Seq(parts):
+            for part in (part.pattern for part in parts if isinstance(part, Follow)):
+                if any(step.alias == alias for step in steps_of(part)):
+                    yield from steps_before(part, alias)
+                    return
+                yield from steps_of(part)
+        case Or(alternatives):
+            for alternative in alternatives:
+                if any(step.alias == alias for step in steps_of(alternative)):
+                    yield from steps_before(alternative, alias)
+        case _:
+            assert_never(pattern)
+
+
 def is_plain(pattern: Pattern) -> bool:
     """Whether it is steps in a row, so that every match has one event for each, in the order of the text."""
     match pattern:

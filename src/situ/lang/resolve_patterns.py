@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import assert_never
 
 from situ.core.errors import Place, QueryError
@@ -178,9 +179,11 @@ def _check_absences(parts: tuple[Follow | Absence, ...], outermost: bool) -> Non
             place=last.test.place,
             remedy="Only a whole pattern ends with an absence; write alternatives as `case 1:`, `case 2:`.",
         )
-    if isinstance(last, Absence) and last.immediately:
-        raise QueryError(
-            f"`not immediately {last.test.event_type}` stands last",
-            place=last.test.place,
-            remedy=f"It needs a part after it; at the end, write `not {last.test.event_type} within T`.",
-        )
+    for part in takewhile(lambda part: isinstance(part, Absence), reversed(parts)):
+        if isinstance(part, Absence) and part.immediately:
+            at_end = "last" if part is last else "at the end, where only `not` follows"
+            raise QueryError(
+                f"`not immediately {part.test.event_type}` stands {at_end}",
+                place=part.test.place,
+                remedy=f"It needs a part after it; at the end, write `not {part.test.event_type} within T`.",
+            )

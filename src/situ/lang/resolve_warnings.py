@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from situ.core.time import format_duration
 from situ.graph.operators import OperatorGraph
-from situ.graph.query import Subscription
+from situ.graph.patterns import steps_before
+from situ.graph.query import From, Subscription
 from situ.graph.rule_properties import free_choices, has_unbounded_state, windows_of_event
 from situ.graph.sharing import asks_for_quality, dependent
 
 
 def warnings(graph: OperatorGraph) -> tuple[str, ...]:
     """One sentence for each thing that is allowed and probably not meant."""
-    return (*_unbounded(graph), *_costly(graph), *_unused(graph), *unsupported_clauses(graph))
+    return (
+        *_unbounded(graph), *_late_anchors(graph), *_costly(graph), *_unused(graph), *unsupported_clauses(graph),
+    )  # fmt: skip
 
 
 def unsupported_clauses(graph: OperatorGraph) -> tuple[str, ...]:
@@ -80,9 +84,29 @@ def _costly(graph: OperatorGraph) -> Iterator[str]:
             )
 
 
+def _late_anchors(graph: OperatorGraph) -> Iterator[str]:
+    """`within T from d` holds all events in [d, d + T]: what stands before d has hardly room."""
+    for operator in graph.operators:
+        for case in operator.rule.cases:
+            if case.within is None or isinstance(case.within.anchor, From):
+                continue
+            anchor, length = case.within.anchor, format_duration(case.within.micros)
+            earlier = [step.alias for step in steps_before(case.detect, anchor)]
+            if earlier:
+                yield (
+                    f"{operator.name}: `within {length} from {anchor}` takes no event before {anchor}: "
+                    f"{' and '.join(earlier)} can only have the very time of {anchor}. "
+                    f"Write `within {length} from previous`, or define what ends with {anchor}, and begin with that: "
+                    f"`detect Defined as {anchor} then ... within {length}`."
+                )
+
+
 def _unused(graph: OperatorGraph) -> Iterator[str]:
     if not graph.subscriptions:
-        yield "nothing is subscribed to: the query has no results."
+        definitions = [operator.name for operator in graph.operators]
+        read = definitions[-1] if definitions else "..."
+        shown = ", or ask for the definitions (show_definitions=True)" if definitions else ""
+        yield f"nothing is subscribed to, so there are no results: add `subscribe Name detect {read}`{shown}."
         return
     used: set[str] = set()
     for operator in reversed(graph.operators):  # readers come after what they read

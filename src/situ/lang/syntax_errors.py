@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from lark import Lark
+from lark import Lark, Token
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
@@ -78,6 +78,10 @@ HABITS = (
     (";", "Statements need no separator."),
 )
 
+#: Units of time as people write them elsewhere, and what they are called here.
+UNITS = {"m": "min", "hr": "h", "hrs": "h", "msec": "ms", "msecs": "ms", "millis": "ms", "usec": "us", "micros": "us"}
+QUANTITY = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[^\W\d]\w*)?")
+
 SHOWN_WIDTH = 100
 
 
@@ -85,12 +89,13 @@ def syntax_error(error: UnexpectedInput, parser: Lark, text: str, file: str) -> 
     """The error to show for what the parser stumbled over."""
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     position = len(text.rstrip()) if at_end else min(error.pos_in_stream or 0, len(text))
-    expected = _expected(parser, text)
+    good_tokens = _good_tokens(parser, text)
+    expected = _expected(parser, text, len(good_tokens))
     found = "the text ends here" if at_end else f"'{_word_at(text, position)}' is unexpected here"
     lines = text[:position].split("\n")
     place = Place(file, len(lines), len(lines[-1]) + 1)
     cause = f"{found}; expected {_either(_phrases(expected, parser))}"
-    hint = _hint(text, position, [_words(terminal, parser) for terminal in expected])
+    hint = _hint(text, position, good_tokens, [_words(terminal, parser) for terminal in expected])
     return point_at(QuerySyntaxError(cause, place=place, remedy=hint), text)
 
 
@@ -104,27 +109,31 @@ def point_at(error: SituError, text: str) -> QuerySyntaxError:
     return QuerySyntaxError(error.cause, place=error.place, remedy="\n  ".join(filter(None, shown)))
 
 
-def _expected(parser: Lark, text: str) -> frozenset[str]:
+def _good_tokens(parser: Lark, text: str) -> list[Token]:
+    """The tokens before the place where the text goes wrong."""
+    tokens: list[Token] = []
+    with suppress(UnexpectedInput):
+        tokens.extend(_read(parser.parse_interactive(text)))
+    return tokens
+
+
+def _expected(parser: Lark, text: str, good_tokens: int) -> frozenset[str]:
     """The terminals that could stand where the text goes wrong.
 
     The tables name too many, and the parser that failed names too few: before it noticed, it has already taken back
     some choices. So a second one reads as many tokens as were good.
     """
-    good_tokens = 0
-    with suppress(UnexpectedInput):
-        for _ in _read(parser.parse_interactive(text)):
-            good_tokens += 1
     before: Any = parser.parse_interactive(text)
     for _ in islice(_read(before), good_tokens):
         pass
     return frozenset(before.accepts())
 
 
-def _read(reader: Any) -> Iterator[None]:
+def _read(reader: Any) -> Iterator[Token]:
     """Feeds an interactive parser token by token (lark leaves its class untyped)."""
     for token in reader.lexer_thread.lex(reader.parser_state):
         reader.feed_token(token)
-        yield
+        yield token
 
 
 def _words(terminal: str, parser: Lark) -> str:
@@ -153,11 +162,15 @@ def _word_at(text: str, position: int) -> str:
     return word.group()[:30] if word else text[position : position + 1]
 
 
-def _hint(text: str, position: int, expected: Iterable[str]) -> str:
+def _hint(text: str, position: int, before: list[Token], expected: Sequence[str]) -> str:
     """What to do about it, where that can be guessed."""
     for habit, hint in HABITS:
         if text.startswith(habit, position) or (habit == "==" and text.startswith(habit, position - 1)):
             return hint
+    if (unit_hint := _unit_hint(text, position, before, expected)) is not None:
+        return unit_hint
+    if _word_at(text, position).lower() == "as" and _ends_in_absence(before):
+        return "What is absent has no event to name: leave out `as`. A condition reads its event as this.x."
     keywords = [words.strip("'") for words in expected if words.startswith("'") and len(words) > len("'as'")]
     close = difflib.get_close_matches(_word_at(text, position).lower(), keywords, n=1, cutoff=0.6)
     if close:
@@ -165,3 +178,27 @@ def _hint(text: str, position: int, expected: Iterable[str]) -> str:
     if "a name" in expected and re.compile(r"[^\W\d]").match(text, position):
         return "A keyword can be a name if it stands in backquotes: `first`."
     return ""
+
+
+def _unit_hint(text: str, position: int, before: list[Token], expected: Sequence[str]) -> str | None:
+    """The remedy for a number that should be a duration: `30 m` is a distance, and `30` is nothing but a number."""
+    only_unit = bool(before) and before[-1].type in ("INT", "FLOAT")  # in an expression the number itself is good
+    quantity = QUANTITY.match(text, before[-1].start_pos or 0 if only_unit else position)
+    if quantity is None:
+        return None
+    units = "A duration is in us, ms, s, min, h or d."
+    if (unit := (quantity["unit"] or "").lower()) in UNITS:
+        return f"Did you mean {quantity['number']} {UNITS[unit]}? {units}"
+    return units if WORDS["DURATION"] in expected else None
+
+
+def _ends_in_absence(tokens: list[Token]) -> bool:
+    """Whether the tokens end in `then not [immediately] X [(condition)]`."""
+    types = [token.type for token in tokens]
+    name, depth = len(types) - 1, 0
+    while name > 0 and (depth := depth + (types[name] == "RPAR") - (types[name] == "LPAR")) > 0:
+        name -= 1
+    if types[-1:] == ["RPAR"]:
+        name -= 1  # before its condition
+    before = types[:name]
+    return before[-2:] == ["THEN", "NOT"] or before[-3:] == ["THEN", "NOT", "IMMEDIATELY"]
