@@ -2,8 +2,8 @@
 
 `random_scenario(seed)` and the strategy `scenarios()` give a Query and events for it, small enough for brute force:
 `answered(scenario)`. Times have many ties, values and groups are few, some values are null. With `duplicates`, some
-streams are `unique` and have rows that were delivered again. `arrivals` and `pieces` give the ways in which the same
-events can reach an engine.
+streams are `unique` and have rows that were delivered again. `pen` writes the rules: the one of deep_patterns.py nests.
+`arrivals` and `pieces` give the ways in which the same events can reach an engine.
 """
 
 from __future__ import annotations
@@ -310,16 +310,16 @@ class Pen:
         return tuple(assign)
 
 
-def make_query(pick: Pick, definitions: int = 2, watermark_s: int = 0) -> Query:
+def make_query(pick: Pick, definitions: int = 2, watermark_s: int = 0, new_pen: type[Pen] = Pen) -> Query:
     """Streams A and B, up to `definitions` definitions, each of which may read those before it, and subscription M."""
     types: tuple[str, ...] = ("A", "A", "B")
     made: list[Definition] = []
     for i in range(pick([0, 0, 0, *range(definitions + 1)])):
-        pen = Pen(pick, types)
+        pen = new_pen(pick, types)
         rule = replace(pen.rule(pen.one_event), timed_out=False)
         made.append(Definition(f"D{i}", ("k", "v"), rule))
         types = (*types, f"D{i}", f"D{i}")
-    pen = Pen(pick, types)
+    pen = new_pen(pick, types)
     subscription = Subscription("M", pen.rule(pen.all_events))
     return Query((stream("A", watermark_s), stream("B", watermark_s)), tuple(made), (subscription,))
 
@@ -350,25 +350,37 @@ def delivered_again(pick: Pick, row: dict[str, Any], unique: str, n: int) -> dic
     return again | ({"ts": pick(range(7))} if pick(range(6)) == 5 else {})
 
 
-def make_scenario(pick: Pick, definitions: int, most: int, watermark_s: int, duplicates: bool) -> Scenario:
-    scenario = Scenario(make_query(pick, definitions, watermark_s), make_rows(pick, most=most))
+def make_scenario(
+    pick: Pick, definitions: int, most: int, watermark_s: int, duplicates: bool, pen: type[Pen]
+) -> Scenario:
+    scenario = Scenario(make_query(pick, definitions, watermark_s, pen), make_rows(pick, most=most))
     return with_duplicates(pick, scenario) if duplicates else scenario
 
 
 def random_scenario(
-    seed: int, definitions: int = 2, most: int = 10, watermark_s: int = 0, duplicates: bool = False
+    seed: int,
+    definitions: int = 2,
+    most: int = 10,
+    watermark_s: int = 0,
+    duplicates: bool = False,
+    pen: type[Pen] = Pen,
 ) -> Scenario:
     """A scenario by a plain random generator: more varied than Hypothesis' examples, for runs over many seeds."""
-    return make_scenario(random.Random(seed).choice, definitions, most, watermark_s, duplicates)
+    return make_scenario(random.Random(seed).choice, definitions, most, watermark_s, duplicates, pen)
 
 
 @st.composite
 def scenarios(
-    draw: st.DrawFn, definitions: int = 2, most: int = 10, watermark_s: int = 0, duplicates: bool = False
+    draw: st.DrawFn,
+    definitions: int = 2,
+    most: int = 10,
+    watermark_s: int = 0,
+    duplicates: bool = False,
+    pen: type[Pen] = Pen,
 ) -> Scenario:
     """The same as a strategy, which shrinks what fails."""
     pick: Pick = lambda choices: draw(st.sampled_from(choices))  # noqa: E731
-    return make_scenario(pick, definitions, most, watermark_s, duplicates)
+    return make_scenario(pick, definitions, most, watermark_s, duplicates, pen)
 
 
 def answered(scenario: Scenario) -> tuple[OperatorGraph, OracleResult] | None:

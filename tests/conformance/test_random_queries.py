@@ -12,6 +12,7 @@ from conformance.by_oracle import Oracle
 from conformance.embedded import InPieces, Whole
 from conformance.question import Executor, Question, Rows, rows_of, scenario_to_question
 from conformance.ways import ENGINES
+from deep_patterns import deep_scenario
 from oracle import TooLarge
 from runtime.spark.streaming_without_spark import random_rules, random_streams
 from seed_blocks import blocks
@@ -66,6 +67,11 @@ def several_rules(seed: int) -> Question:
     return scenario_to_question(f"several {seed}", Scenario(graph.query, make_rows(rng.choice)))
 
 
+def nested(seed: int) -> Question:
+    """Loops, groups, alternatives and absences inside each other."""
+    return scenario_to_question(f"nested {seed}", deep_scenario(seed))
+
+
 QUICK_ONES = {way: ENGINES[way] for way in ("embedded whole", "embedded in pieces", "batch stage")}
 #: What writes and reads snapshots after every piece.
 KEEPING = {way: ENGINES[way] for way in ("embedded with restarts", "stream stage")}
@@ -84,6 +90,11 @@ def test_one_rule_with_its_state_as_bytes(block: int) -> None:
 @blocks(1, 4, 12)
 def test_several_rules(block: int) -> None:
     in_blocks(10, block, several_rules, QUICK_ONES)
+
+
+@blocks(1, 5, 25)
+def test_patterns_that_nest(block: int) -> None:
+    in_blocks(20, block, nested, QUICK_ONES | KEEPING)
 
 
 #: Seeds that found a bug once: groups renumbered by a restart, `immediately` and `and` in timed-out output, `last`

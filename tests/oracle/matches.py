@@ -171,15 +171,15 @@ def is_absent_event(item: Not, position: int, placed: Assignment, group: Group) 
 
 
 def absent_at_end(word: Word, placed: Assignment, within: Within | None, group: Group) -> bool:
-    item = word[-1]
-    if not isinstance(item, Not) or not item.at_end:
-        return True
     limit = deadline(within, placed, group)
-    start = min(all_positions(part_before(item, placed)))
-    return not any(
-        (limit is None or group.time(position) <= limit) and is_absent_event(item, position, placed, group)
-        for position in range(start + 1, len(group.events))
-    )
+    for item in word:
+        if isinstance(item, Not) and item.at_end:
+            start = min(all_positions(part_before(item, placed)))
+            for position in range(start + 1, len(group.events)):
+                in_time = limit is None or group.time(position) <= limit
+                if in_time and is_absent_event(item, position, placed, group):
+                    return False
+    return True
 
 
 def not_ended(item: Repetition, before: Assignment, head: int, group: Group) -> bool:
@@ -194,11 +194,11 @@ def still_accepts(item: GreedyEnd, before: Assignment, following: int, group: Gr
     """Whether a greedy loop would take an event after its last one, up to that of the following slot."""
     if item.loop.high is not None and item.repetitions >= item.loop.high:
         return False
-    begin = Repetition(item.loop, first=item.repetitions == 0)
-    for step, contiguity in item.heads:
-        head = Block((step,), contiguity, ())
-        for (position,) in choices(head, before, group):
+    begin, taken = Repetition(item.loop, first=item.repetitions == 0), group.taken(before)
+    for head in item.heads:
+        for (position,) in choices(Block((head.step,), head.contiguity, ()), before, group):
             ended = item.loop.until is not None and not not_ended(begin, before, position, group)
+            ended |= any(group.satisfies(position, until, THIS, taken) for until in head.untils)
             if position <= following and not ended:
                 return True
     return False

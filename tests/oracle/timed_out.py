@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import assert_never
 
@@ -23,8 +23,7 @@ from oracle.matches import (
     slots_of,
 )
 from oracle.patterns import PatternMatch, all_matches, skip_point
-from oracle.words import Block, Word, words
-from situ.graph.expressions import Binary, Expression, aliases_of, conjuncts
+from oracle.words import Block, Word, without, words
 from situ.graph.patterns import And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of
 from situ.graph.query import AfterMatch, Case
 
@@ -91,17 +90,9 @@ def some_steps(block: Block, aliases: Container[str]) -> Block:
     Conditions that read a step of the `and` which is missing wait for it.
     """
     missing = {step.alias for step in block.steps if step.alias not in aliases}
-    steps = tuple(judged(step, missing) for step in block.steps if step.alias in aliases)
+    steps = tuple(without(step, missing) for step in block.steps if step.alias in aliases)
     every = len(block.steps) > 1 and block.contiguity is Contiguity.NEXT
     return Block(steps, Contiguity.EACH if every else block.contiguity, block.path)
-
-
-def judged(step: Step, missing: set[str]) -> Step:
-    condition: Expression | None = None
-    for conjunct in conjuncts(step.test.condition):
-        if not aliases_of(conjunct) & missing:
-            condition = conjunct if condition is None else Binary("and", condition, conjunct)
-    return replace(step, test=replace(step.test, condition=condition))
 
 
 def beginnings(pattern: Pattern, events: int) -> Iterator[Word]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal as OneOf
 from typing import TypeAlias, assert_never
 
-from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step
+from situ.graph.expressions import Binary, Expression, aliases_of, conjuncts
+from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Seq, Step
 
 #: Where in the pattern something stands: the way down from its root. ("repetition", 2) is the third one.
 Path: TypeAlias = tuple[tuple[OneOf["part", "alternative", "repetition"], int], ...]
@@ -25,7 +26,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """A `not` between the blocks around it; `at_end` where it is the last part of the pattern."""
+    """A `not` between the blocks around it; `at_end` where only other `not` stand after it in the pattern."""
 
     absence: Absence
     at_end: bool
@@ -41,12 +42,21 @@ class Repetition:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """A slot that a repetition can begin with. `untils` are those of the loops inside the repetition that it begins."""
+
+    step: Step
+    contiguity: Contiguity
+    untils: tuple[EventTest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GreedyEnd:
     """A greedy loop ends here, after `repetitions` repetitions. `heads` are the slots that could begin one more."""
 
     loop: Loop
     repetitions: int
-    heads: tuple[tuple[Step, Contiguity], ...]
+    heads: tuple[Head, ...]
 
 
 Item: TypeAlias = Block | Not | Repetition | GreedyEnd
@@ -99,7 +109,8 @@ def _words_of_parts(
     part, here = parts[i], (*path, ("part", i))
     match part:
         case Absence():
-            heads: Iterator[Word] = iter([(Not(part, i == len(parts) - 1, here),)])
+            at_end = all(isinstance(later, Absence) for later in parts[i:])
+            heads: Iterator[Word] = iter([(Not(part, at_end, here),)])
         case Follow(pattern, own):
             heads = _words(pattern, contiguity if i == 0 else own, here, room)
         case _:
@@ -138,18 +149,22 @@ def can_be_empty(pattern: Pattern) -> bool:
             assert_never(pattern)
 
 
-def heads(pattern: Pattern, contiguity: Contiguity) -> Iterator[tuple[Step, Contiguity]]:
+def heads(pattern: Pattern, contiguity: Contiguity) -> Iterator[Head]:
     """The slots that a word of the pattern can begin with."""
     match pattern:
         case Step():
-            yield pattern, _read(pattern, contiguity)
+            yield Head(pattern, _read(pattern, contiguity))
         case And(steps):
-            yield from ((step, contiguity) for step in steps)
+            every = Contiguity.EACH if contiguity is Contiguity.NEXT else contiguity
+            for step in steps:
+                yield Head(without(step, {other.alias for other in steps} - {step.alias}), every)
         case Or(alternatives):
             for alternative in alternatives:
                 yield from heads(alternative, contiguity)
-        case Loop(body):
-            yield from heads(body, contiguity)
+        case Loop(body, until=until):
+            ends = () if until is None else (until,)
+            for head in heads(body, contiguity):
+                yield replace(head, untils=head.untils + ends)
         case Seq(parts):
             follows = [part for part in parts if isinstance(part, Follow)]
             for i, part in enumerate(follows):
@@ -158,3 +173,12 @@ def heads(pattern: Pattern, contiguity: Contiguity) -> Iterator[tuple[Step, Cont
                     break
         case _:
             assert_never(pattern)
+
+
+def without(step: Step, missing: set[str]) -> Step:
+    """The step of an `and` without the conditions that read a step of it which is missing: they wait for that step."""
+    condition: Expression | None = None
+    for conjunct in conjuncts(step.test.condition):
+        if not aliases_of(conjunct) & missing:
+            condition = conjunct if condition is None else Binary("and", condition, conjunct)
+    return replace(step, test=replace(step.test, condition=condition))

@@ -20,7 +20,6 @@ class Code(NamedTuple):
     state_variable: I32
     state_test: I32
     state_code: I32  # (states, 2): range of instructions
-    state_refuse: I32  # (states, 3): test (-1: none) and range of instructions; such an event is passed over
     state_accept: U8  # 0: no, 1: when the event is taken, 2: at the deadline
     state_final: U64  # watches that must not have fired at the deadline
     state_anchor: U8  # 1: takes the event that the window counts from
@@ -32,15 +31,17 @@ class Code(NamedTuple):
     edge_contiguity: U8  # 0: then, 1: each, 2: immediately
     edge_forbid: U64
     edge_keep: U64
+    edge_refuse: I32  # (edges, 3): test (-1: none) and range of instructions; such an event is passed over
     watch_offset: I32
     watch_number: I32
     watch_test: I32
     watch_code: I32  # (watches, 2)
-    watch_refuse: I32  # (watches, 3), as for states
+    watch_refuse: I32  # (watches, 3), as for edges
     watch_refused: U8  # 1: fires for refused events, 0: for the others
     watch_immediately: U8
     watch_unless: U64
     starts: I32
+    start_refuse: I32  # (starts, 3), as for edges
     instructions: I32  # (n, 3)
     whole_constants: I64
     real_constants: F64

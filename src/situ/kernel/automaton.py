@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import assert_never
 
@@ -34,36 +34,55 @@ from situ.graph.patterns import (
     steps_of,
 )
 from situ.graph.typing import THIS
+from situ.kernel.fragments import (
+    MOST_EDGES,
+    Exit,
+    Fragment,
+    Head,
+    easiest_exits,
+    easiest_heads,
+    easiest_ways,
+    without_passing,
+)
 
-#: Watches and edges of a state are bits of one 64-bit word.
+#: Watches are bits of one 64-bit word.
 MOST_WATCHES = 62
-MOST_EDGES = 62
 MOST_STATES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A slot: its alias, the type it reads, and the conjuncts that must hold of an event that it takes.
-
-    `refuses` (from `until`, about the alias `this`): an event that fulfils the conditions and these is passed over.
-    """
+    """A slot: its alias, the type it reads, and the conjuncts that must hold of an event that it takes."""
 
     alias: str
     event_type: str
     conditions: tuple[Expression, ...]
-    refuses: tuple[Expression, ...] | None = None
     conjunction: int = 0  # states of one `and` have a number in common; 0 for all others
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """A slot that can come first. It passes over an event that fulfils its conditions and `refuses`: see Edge."""
+
+    state: int
+    refuses: tuple[Expression, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
-    """From one slot to the next. Closed once a watch in `forbid` has fired; marks in `keep` travel along."""
+    """From one slot to the next. Closed once a watch in `forbid` has fired; marks in `keep` travel along.
+
+    `refuses` (from `until`, about the alias `this`): an event that fulfils the target's conditions and these is not
+    taken, and counts as the first one for `then`. It is said of the edge, because the slot that begins a repetition
+    of an outer loop may also go on an inner one, which the outer loop's `until` does not concern.
+    """
 
     source: int
     target: int
     contiguity: Contiguity
     forbid: int = 0
     keep: int = 0
+    refuses: tuple[Expression, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +107,7 @@ class Automaton:
     if there are any: absence at the end)."""
 
     states: tuple[State, ...]
-    starts: tuple[int, ...]
+    starts: tuple[Start, ...]
     edges: tuple[Edge, ...]
     watches: tuple[Watch, ...]
     accepts: tuple[int | None, ...]
@@ -117,44 +136,6 @@ class Automaton:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """A slot that can come first, with its own contiguity; None: whatever leads into the fragment.
-
-    The heads of an `and`, and steps with a selector, read `every` event, unless they are to follow immediately.
-    """
-
-    state: int
-    own: Contiguity | None = None
-    every: bool = False
-
-    def contiguity(self, entry: Contiguity) -> Contiguity:
-        if self.own is not None:
-            return self.own
-        return Contiguity.EACH if self.every and entry is Contiguity.NEXT else entry
-
-
-@dataclass(frozen=True, slots=True)
-class _Exit:
-    """A state from which the pattern can go on (-1: nothing taken yet), and what the way out forbids."""
-
-    state: int
-    forbid: int = 0
-    part: _Fragment | None = None  # the last part with a slot: what a `not` looks back on
-    left_out: tuple[_Head, ...] = ()  # while nothing is taken: heads of greedy loops that took nothing
-
-
-@dataclass(slots=True, eq=False)
-class _Fragment:
-    """An automaton under construction."""
-
-    heads: list[_Head] = field(default_factory=list)
-    exits: list[_Exit] = field(default_factory=list)
-    nullable: bool = False
-    left_out: tuple[_Head, ...] = ()  # where it can be empty: what its greedy loops would have accepted
-    edges: list[int] = field(default_factory=list)
-
-
 def pattern_to_automaton(pattern: Pattern) -> Automaton:
     """The automaton of a resolved pattern.
 
@@ -177,12 +158,12 @@ def pattern_to_automaton(pattern: Pattern) -> Automaton:
         accepts[exit_.state] = exit_.forbid
     return Automaton(
         states=tuple(builder.states),
-        starts=tuple(head.state for head in fragment.heads),
+        starts=tuple(Start(head.state, head.refuses) for head in without_passing(fragment.heads)),
         edges=tuple(builder.edges),
         watches=tuple(builder.watches),
         accepts=tuple(accepts),
         ends_in_absence=last + 1 < len(parts),
-        ambiguous=_is_ambiguous(pattern),
+        ambiguous=_is_ambiguous(pattern) or builder.has_parallel_edges,
         selectors=tuple((step.alias, step.selector) for step in steps_of(pattern) if step.selector is not None),
     )
 
@@ -193,7 +174,13 @@ class _Builder:
         self.edges: list[Edge] = []
         self.watches: list[Watch] = []
         self.out_degree: Counter[int] = Counter()
+        self.shared_watches: dict[Watch, int] = {}
         self.absences = 0  # the watches that stand for a `not`
+
+    @property
+    def has_parallel_edges(self) -> bool:
+        """Whether two edges lead from one slot to another: both may be open, and give the same match."""
+        return len({(edge.source, edge.target) for edge in self.edges}) < len(self.edges)
 
     def state(self, alias: str, event_type: str, conditions: Iterable[Expression]) -> int:
         if len(self.states) >= MOST_STATES:
@@ -204,7 +191,7 @@ class _Builder:
         self.states.append(State(alias, event_type, tuple(conditions)))
         return len(self.states) - 1
 
-    def connect(self, into: _Fragment, exits: Iterable[_Exit], heads: Iterable[_Head], entry: Contiguity) -> None:
+    def connect(self, into: Fragment, exits: Iterable[Exit], heads: Iterable[Head], entry: Contiguity) -> None:
         """Edges from all exits to all heads; heads that nothing precedes are starts by themselves."""
         for exit_ in exits:
             for head in heads if exit_.state >= 0 else ():
@@ -215,7 +202,15 @@ class _Builder:
                         remedy="Split the pattern into several definitions.",
                     )
                 into.edges.append(len(self.edges))
-                self.edges.append(Edge(exit_.state, head.state, head.contiguity(entry), exit_.forbid))
+                forbid = exit_.forbid | self.accepted_next(head.passed, entry, 0)
+                contiguity = head.contiguity(entry)
+                self.edges.append(Edge(exit_.state, head.state, contiguity, forbid, refuses=head.refuses))
+
+    def shared_watch(self, watch: Watch) -> int:
+        """The bit of a watch whose marks no edge keeps, so that all who ask for the same can read one."""
+        if watch not in self.shared_watches:
+            self.shared_watches[watch] = self.watch(watch)
+        return self.shared_watches[watch]
 
     def watch(self, watch: Watch) -> int:
         """The bit of a new watch."""
@@ -227,11 +222,11 @@ class _Builder:
         self.watches.append(watch)
         return 1 << (len(self.watches) - 1)
 
-    def build(self, pattern: Pattern) -> _Fragment:
+    def build(self, pattern: Pattern) -> Fragment:
         match pattern:
             case Step(test, alias, selector):
                 state = self.state(alias, test.event_type, conjuncts(test.condition))
-                return _Fragment([_Head(state, every=selector is not None)], [_Exit(state)])
+                return Fragment([Head(state, every=selector is not None)], [Exit(state)])
             case Loop():
                 return self.loop(pattern)
             case Seq(parts):
@@ -240,18 +235,17 @@ class _Builder:
                 return self.conjunction(steps)
             case Or(alternatives):
                 parts_ = [self.build(alternative) for alternative in alternatives]
-                return _Fragment(
+                return Fragment(
                     [head for part in parts_ for head in part.heads],
                     [exit_ for part in parts_ for exit_ in part.exits],
-                    any(part.nullable for part in parts_),
-                    sum((part.left_out for part in parts_), ()),
+                    easiest_ways(way for part in parts_ for way in part.left_out),
                     [edge for part in parts_ for edge in part.edges],
                 )
             case _:
                 assert_never(pattern)
 
-    def sequence(self, parts: tuple[Follow | Absence, ...]) -> _Fragment:
-        whole, exits = _Fragment(), [_Exit(-1)]
+    def sequence(self, parts: tuple[Follow | Absence, ...]) -> Fragment:
+        whole, exits = Fragment(), [Exit(-1)]
         for number, part in enumerate(parts):
             if isinstance(part, Absence):
                 exits = self.forbid_absence(part, exits)
@@ -259,32 +253,33 @@ class _Builder:
             fragment = self.build(part.pattern)
             heads, left_out = fragment.heads, fragment.left_out
             if number > 0:  # only the first part inherits the contiguity that leads into the whole
-                heads = [replace(head, own=head.contiguity(part.contiguity)) for head in heads]
-                left_out = tuple(replace(head, own=head.contiguity(part.contiguity)) for head in left_out)
-            if any(exit_.state < 0 for exit_ in exits):
-                whole.heads += heads
+                heads = [head.entered_by(part.contiguity) for head in heads]
+                left_out = [tuple(head.entered_by(part.contiguity) for head in way) for way in left_out]
+            whole.heads += [
+                replace(head, passed=exit_.passed + head.passed) for exit_ in exits if exit_.state < 0 for head in heads
+            ]
             whole.edges += fragment.edges
             self.connect(whole, exits, heads, part.contiguity)
-            bypassed = [self.leave_out(exit_, left_out) for exit_ in exits] if fragment.nullable else []
-            exits = [replace(exit_, part=fragment) for exit_ in fragment.exits] + bypassed
+            bypassed = [self.leave_out(way, exit_) for way in left_out for exit_ in exits]
+            exits = easiest_exits([*(replace(exit_, part=fragment) for exit_ in fragment.exits), *bypassed])
+        whole.heads = easiest_heads(whole.heads)
         # A `not` binds between slots of its own sequence: where nothing follows it here, it asks nothing.
-        whole.exits = [replace(e, forbid=e.forbid & ~self.absences) for e in exits if e.state >= 0]
-        whole.nullable = any(exit_.state < 0 for exit_ in exits)
-        whole.left_out = sum((exit_.left_out for exit_ in exits), ())
+        whole.exits = easiest_exits(replace(e, forbid=e.forbid & ~self.absences) for e in exits if e.state >= 0)
+        whole.left_out = [exit_.passed for exit_ in exits if exit_.state < 0]
         return whole
 
-    def leave_out(self, exit_: _Exit, heads: tuple[_Head, ...]) -> _Exit:
+    def leave_out(self, way: tuple[Head, ...], exit_: Exit) -> Exit:
         """Passing over greedy loops: forbidden if they would have accepted an event on the way."""
         if exit_.state < 0:
-            return replace(exit_, left_out=exit_.left_out + heads)
-        return replace(exit_, forbid=exit_.forbid | self.accepted_next(heads, Contiguity.NEXT, 0))
+            return replace(exit_, passed=exit_.passed + way)
+        return replace(exit_, forbid=exit_.forbid | self.accepted_next(way, Contiguity.NEXT, 0))
 
-    def forbid_absence(self, absence: Absence, exits: list[_Exit]) -> list[_Exit]:
+    def forbid_absence(self, absence: Absence, exits: list[Exit]) -> list[Exit]:
         """`not X` after `exits`: X is watched from the first event of each exit's part on.
 
         Every part has a watch of its own, since its marks travel along its own edges.
         """
-        bits: dict[_Fragment, int] = {}
+        bits: dict[Fragment, int] = {}
         after = []
         for exit_ in exits:
             if exit_.part is None:  # no event before it: nothing to bind to
@@ -300,9 +295,9 @@ class _Builder:
             after.append(replace(exit_, forbid=exit_.forbid | bits[exit_.part]))
         return after
 
-    def conjunction(self, steps: tuple[Step, ...]) -> _Fragment:
+    def conjunction(self, steps: tuple[Step, ...]) -> Fragment:
         """`A and B`: a state for every set of steps already taken and the one taken last."""
-        fragment = _Fragment()
+        fragment = Fragment()
         everything = frozenset(range(len(steps)))
         states: dict[tuple[frozenset[int], int], int] = {}
         number = 1 + max((state.conjunction for state in self.states), default=0)
@@ -315,28 +310,27 @@ class _Builder:
                     state = self.state(step.alias, step.test.event_type, checks)
                     states[taken, last] = state
                     self.states[state] = replace(self.states[state], conjunction=number)
-                    before = [_Exit(states[taken - {last}, other]) for other in sorted(taken - {last})]
-                    self.connect(fragment, before, [_Head(state)], Contiguity.EACH)
-        fragment.heads = [_Head(states[frozenset({i}), i], every=True) for i in sorted(everything)]
-        fragment.exits = [_Exit(states[everything, i]) for i in sorted(everything)]
+                    before = [Exit(states[taken - {last}, other]) for other in sorted(taken - {last})]
+                    self.connect(fragment, before, [Head(state)], Contiguity.EACH)
+        fragment.heads = [Head(states[frozenset({i}), i], every=True) for i in sorted(everything)]
+        fragment.exits = [Exit(states[everything, i]) for i in sorted(everything)]
         return fragment
 
-    def loop(self, loop: Loop) -> _Fragment:
+    def loop(self, loop: Loop) -> Fragment:
         """Repetitions written out one after another; an open end loops back onto the last one written."""
         ended = 0
         if loop.until is not None:
-            ended = self.watch(Watch(loop.until.event_type, THIS, conjuncts(loop.until.condition)))
-        whole, exits = _Fragment(), [_Exit(-1)]
+            ended = self.shared_watch(Watch(loop.until.event_type, THIS, conjuncts(loop.until.condition)))
+        whole, exits = Fragment(), [Exit(-1)]
         written = loop.high if loop.high is not None else max(loop.low, 1)
         low = 0 if _can_be_empty(loop.body) else loop.low
         still_accepted = 0
         for repetition in range(1, written + 1):
             part = self.build(loop.body)
             if repetition == 1:
-                whole.heads, whole.left_out = part.heads, part.left_out
-                self.refuse(part.heads, loop.until)
-                if loop.greedy:
-                    still_accepted = self.accepted_next(part.heads, loop.inner, ended)
+                whole.heads = self.first_heads(part.heads, loop.until)
+                if loop.greedy and loop.high != 1:
+                    still_accepted = self.accepted_next(without_passing(part.heads), loop.inner, ended)
             whole.edges += part.edges
             self.connect(whole, exits, part.heads, loop.inner)
             exits = [replace(exit_, forbid=exit_.forbid | ended) for exit_ in part.exits]
@@ -346,19 +340,24 @@ class _Builder:
             if repetition >= low:
                 closed = still_accepted if may_go_on else 0
                 whole.exits += [replace(exit_, forbid=exit_.forbid | closed) for exit_ in part.exits]
-        whole.nullable = low == 0
-        if loop.greedy and whole.nullable:
-            whole.left_out = tuple(whole.heads)
+        if low == 0:  # where it makes no repetition, loops inside it ask nothing
+            whole.left_out = [without_passing(whole.heads) if loop.greedy else ()]
         return whole
 
-    def refuse(self, heads: Iterable[_Head], until: EventTest | None) -> None:
-        """Head slots pass over an event that ends their loop."""
-        for head in heads:
-            state = self.states[head.state]
-            if until is not None and until.event_type == state.event_type:
-                self.states[head.state] = replace(state, refuses=conjuncts(until.condition))
+    def first_heads(self, heads: list[Head], until: EventTest | None) -> list[Head]:
+        """The heads of a loop's first repetition pass over an event that ends the loop.
 
-    def accepted_next(self, heads: Iterable[_Head], entry: Contiguity, unless: int) -> int:
+        Those of the following ones need not: the watch for `until` closes their edges, at the event itself, too.
+        """
+        if until is None:
+            return heads
+        conditions = conjuncts(until.condition)
+        return [
+            head.refusing(conditions) if self.states[head.state].event_type == until.event_type else head
+            for head in heads
+        ]
+
+    def accepted_next(self, heads: Iterable[Head], entry: Contiguity, unless: int) -> int:
         """Watches for what a greedy loop would still accept: what its head slots could take.
 
         By `then` a head can take only the first event that fulfils its conditions. If it refuses that one, it takes
@@ -369,12 +368,12 @@ class _Builder:
             state, contiguity = self.states[head.state], head.contiguity(entry)
             immediately = contiguity is Contiguity.IMMEDIATELY
             watch = Watch(state.event_type, state.alias, state.conditions, immediately, unless)
-            if state.refuses is not None and contiguity is Contiguity.EACH:
-                watch = replace(watch, refuses=state.refuses)
-            elif state.refuses is not None:
-                refused = replace(watch, refuses=state.refuses, refused=True)
-                watch = replace(watch, unless=unless | self.watch(refused))
-            mask |= self.watch(watch)
+            if head.refuses is not None and contiguity is Contiguity.EACH:
+                watch = replace(watch, refuses=head.refuses)
+            elif head.refuses is not None:
+                refused = replace(watch, refuses=head.refuses, refused=True)
+                watch = replace(watch, unless=unless | self.shared_watch(refused))
+            mask |= self.shared_watch(watch)
         return mask
 
 

@@ -189,7 +189,7 @@ def advance(run: int, event: int, group: int, is_next: bool, accepted: np.uint64
             continue
         if contiguity == THEN:
             runs[run].alive &= ~bit
-        if refuses(code.state_refuse, target, event, node, accepted, code, events, nodes, stack, host):
+        if refuses(code.edge_refuse, edge, event, node, accepted, code, events, nodes, stack, host):
             continue
         runs[run].extended = 1
         take(event, group, target, node, runs[run].seen & code.edge_keep[edge], runs[run].first_time,
@@ -209,7 +209,7 @@ def start(event: int, group: int, time: int, accepted: np.uint64, code: Code, ev
         begin, end = code.state_code[state, 0], code.state_code[state, 1]
         if begin < end and not holds(begin, end, event, -1, code, events, nodes, stack, host):
             continue
-        if refuses(code.state_refuse, state, event, -1, accepted, code, events, nodes, stack, host):
+        if refuses(code.start_refuse, at, event, -1, accepted, code, events, nodes, stack, host):
             continue
         if selection < 0:
             selection = groups[group].selections

@@ -168,7 +168,9 @@ class Policies:
             self.add_groups(len(oldest))
             waits = oldest.copy()
             np.minimum.at(waits, matches.group[pending], matches.first_position[pending])
-            chosen = np.flatnonzero(decided & (matches.first_position <= waits[matches.group]))
+            # What timed out is removed by any match of the same start, so it waits until none can come any more.
+            earliest_waiting = waits[matches.group] - (matches.timed_out != 0)
+            chosen = np.flatnonzero(decided & (matches.first_position <= earliest_waiting))
             order = chosen[skip_order(chosen, matches, fires, moment, position)]
             alias = self.program.variables.index(self.after_match.alias) if self.after_match.alias else -1
             skip(order, matches.group, matches.first_position, matches.timed_out, matches.offsets, matches.path_event,
@@ -371,11 +373,12 @@ def consume(order: I64, group: I64, fires: I64, moment: I64, timed_out: U8, offs
 
 
 def skip_order(chosen: I64, matches: Matches, fires: I64, moment: I64, position: I64) -> I64:
-    """Matches by group, first position, completion, and the positions of their events in turn."""
-    group, first = matches.group, matches.first_position
-    order = np.lexsort((moment[chosen], fires[chosen], first[chosen], group[chosen]))
-    _sort_ties(order, chosen, group, first, fires, moment, matches.offsets, matches.path_event, matches.path_variable,
-               position)  # fmt: skip
+    """Matches by group, first position, completion, and the positions of their events in turn; what timed out comes
+    after all matches of its first position."""
+    group, first, timed_out = matches.group, matches.first_position, matches.timed_out
+    order = np.lexsort((moment[chosen], fires[chosen], timed_out[chosen], first[chosen], group[chosen]))
+    _sort_ties(order, chosen, group, first, timed_out, fires, moment, matches.offsets, matches.path_event,
+               matches.path_variable, position)  # fmt: skip
     return order
 
 
@@ -397,8 +400,8 @@ def _before(a: int, b: int, offsets: I64, path_event: I64, path_variable: I64, p
 
 
 @jit
-def _sort_ties(order: I64, chosen: I64, group: I64, first: I64, fires: I64, moment: I64, offsets: I64, path_event: I64,
-               path_variable: I64, position: I64) -> None:  # fmt: skip
+def _sort_ties(order: I64, chosen: I64, group: I64, first: I64, timed_out: U8, fires: I64, moment: I64, offsets: I64,
+               path_event: I64, path_variable: I64, position: I64) -> None:  # fmt: skip
     """Insertion sort within runs of equal keys. Only the first of a run stays, so runs are short-lived."""
     for at in range(1, len(order)):
         current = order[at]
@@ -406,7 +409,7 @@ def _sort_ties(order: I64, chosen: I64, group: I64, first: I64, fires: I64, mome
         to = at
         while to > 0:
             other = chosen[order[to - 1]]
-            tied = group[other] == group[row] and first[other] == first[row]
+            tied = group[other] == group[row] and first[other] == first[row] and timed_out[other] == timed_out[row]
             tied = tied and fires[other] == fires[row] and moment[other] == moment[row]
             if not tied or not _before(row, other, offsets, path_event, path_variable, position):
                 break

@@ -15,7 +15,7 @@ from situ.graph.patterns import Contiguity, steps_of
 from situ.graph.query import Case, From
 from situ.graph.typing import THIS, Scope, scope_of
 from situ.kernel.arrays import Code
-from situ.kernel.automaton import Automaton, State, Watch, pattern_to_automaton
+from situ.kernel.automaton import Automaton, pattern_to_automaton
 from situ.kernel.conditions import Comparison, ConditionCompiler, Conditions, Fold, Op
 from situ.lang.unparse import unparse_expression
 
@@ -87,7 +87,6 @@ def _to_arrays(
         state_variable=np.array([variables.index(s.alias) for s in states], np.int32),
         state_test=np.array(tests, np.int32),
         state_code=ranges,
-        state_refuse=_refusals(compiler, states),
         state_accept=np.array(
             [0 if a is None else _ACCEPT[automaton.ends_in_absence] for a in automaton.accepts], np.uint8
         ),
@@ -101,15 +100,17 @@ def _to_arrays(
         edge_contiguity=np.array([_CONTIGUITY[e.contiguity] for e in flat], np.uint8),
         edge_forbid=np.array([e.forbid for e in flat], np.uint64),
         edge_keep=np.array([e.keep for e in flat], np.uint64),
+        edge_refuse=_refusals(compiler, [(e.refuses, states[e.target].event_type) for e in flat]),
         watch_offset=_offsets(watched),
         watch_number=np.array([w for of_state in watched for w in of_state], np.int32),
         watch_test=np.array(watch_tests, np.int32),
         watch_code=watch_ranges,
-        watch_refuse=_refusals(compiler, automaton.watches),
+        watch_refuse=_refusals(compiler, [(w.refuses, w.event_type) for w in automaton.watches]),
         watch_refused=np.array([w.refused for w in automaton.watches], np.uint8),
         watch_immediately=np.array([w.immediately for w in automaton.watches], np.uint8),
         watch_unless=np.array([w.unless for w in automaton.watches], np.uint64),
-        starts=np.array(automaton.starts, np.int32),
+        starts=np.array([s.state for s in automaton.starts], np.int32),
+        start_refuse=_refusals(compiler, [(s.refuses, states[s.state].event_type) for s in automaton.starts]),
         instructions=np.array(result.code, np.int32).reshape(-1, 3),
         whole_constants=np.array(result.whole_constants, np.int64),
         real_constants=np.array(result.real_constants, np.float64),
@@ -129,11 +130,12 @@ def _compiled(
     return [known[c][0] for c in conditions], ranges
 
 
-def _refusals(compiler: ConditionCompiler, of: Sequence[State | Watch]) -> np.ndarray:
-    result = np.full((len(of), 3), -1, np.int32)
-    for number, item in enumerate(of):
-        if item.refuses is not None:
-            result[number, 0], result[number, 1:] = compiler.compile(item.refuses, THIS, item.event_type)
+def _refusals(compiler: ConditionCompiler, refusals: Sequence[tuple[tuple[Expression, ...] | None, str]]) -> np.ndarray:
+    """The tests and code ranges of what is passed over, each with its event type; equal ones share their code."""
+    result = np.full((len(refusals), 3), -1, np.int32)
+    refusing = [number for number, (conditions, _) in enumerate(refusals) if conditions is not None]
+    tests, ranges = _compiled(compiler, [(refusals[n][0] or (), THIS, refusals[n][1]) for n in refusing])
+    result[refusing, 0], result[refusing, 1:] = tests, ranges
     return result
 
 
@@ -179,12 +181,14 @@ def _describe(program: Program) -> list[str]:
         lines.append(f"  host {number}: {unparse_expression(host.expression)}   -- evaluated in Python")
     for number, watch in enumerate(automaton.watches):
         text = " and ".join(unparse_expression(c) for c in watch.conditions)
-        extra = ", the next event only" if watch.immediately else ""
+        extra = _refusal(watch.refuses, "if" if watch.refused else "but not if")
+        extra += ", the next event only" if watch.immediately else ""
         extra += f", unless {_mask(watch.unless)}" if watch.unless else ""
         lines.append(f"  watch {number}: {watch.event_type}" + (f"({text})" if text else "") + extra)
+    starts = {start.state: "start" + _refusal(start.refuses, "but not if") for start in automaton.starts}
     for number, state in enumerate(automaton.states):
-        marks = [m for m, on in (("start", number in automaton.starts), ("accept", code.state_accept[number] == 1),
-                                 ("accept at deadline", code.state_accept[number] == 2)) if on]  # fmt: skip
+        accepting = ("", "accept", "accept at deadline")[code.state_accept[number]]
+        marks = [mark for mark in (starts.get(number), accepting) if mark]
         final = automaton.accepts[number]
         marks += [f"unless {_mask(final)}"] if final else []
         cross = _code_text(program, *code.state_code[number])
@@ -196,8 +200,14 @@ def _describe(program: Program) -> list[str]:
         for edge in (e for e in automaton.edges if e.source == number):
             closed = f", closed by {_mask(edge.forbid)}" if edge.forbid else ""
             keeps = f", keeps {_mask(edge.keep)}" if edge.keep else ""
-            lines.append(f"    {edge.contiguity.value} -> {edge.target}{closed}{keeps}")
+            refuses = _refusal(edge.refuses, "but not if")
+            lines.append(f"    {edge.contiguity.value} -> {edge.target}{refuses}{closed}{keeps}")
     return lines
+
+
+def _refusal(refuses: tuple[Expression, ...] | None, word: str) -> str:
+    """What is passed over because it ends a loop."""
+    return "" if refuses is None else f", {word} " + (" and ".join(map(unparse_expression, refuses)) or "true")
 
 
 def _mask(mask: int) -> str:
