@@ -12,8 +12,7 @@ from rich.text import Text
 
 from situ.cli.plan import Planned
 from situ.placement.link_load import Flow, LinkLoad, flows_of
-from situ.placement.plan import Placed
-from situ.placement.problem import PlannedOperator
+from situ.placement.plan import steps_as_text
 
 #: Rows that a table shows at most of what there may be many of.
 MOST_ROWS = 8
@@ -40,17 +39,6 @@ def operator_table(planned: Planned) -> Table:
             *map(Text, (operator.name, planned.problem.network.names[placed.site], first, ", then ".join(later)))
         )
     return table
-
-
-def steps_as_text(operator: PlannedOperator, placed: Placed) -> list[str]:
-    """The events of each step.
-
-    >>> from situ.placement.problem import Input, Kind
-    >>> steps_as_text(PlannedOperator("C", Kind.AND, (Input("A"), Input("B"), Input("D"))), Placed(0, ((1,), (0, 2))))
-    ['B', 'A and D']
-    """
-    steps = [dict.fromkeys(operator.inputs[number].event for number in step) for step in placed.steps]
-    return [" and ".join(step) for step in steps]
 
 
 def flow_table(planned: Planned) -> Table:

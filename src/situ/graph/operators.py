@@ -49,13 +49,23 @@ class Operator:
     subscription: Subscription | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OperatorGraph:
     """Streams, and operators in an order in which inputs come first."""
 
     query: Query
     streams: tuple[Stream, ...]
     operators: tuple[Operator, ...]
+
+    def __repr__(self) -> str:
+        """The names alone: `situ.graph.describe.describe` gives the whole as a text."""
+        return f"OperatorGraph({self.query.contents})"
+
+    def _repr_html_(self) -> str:
+        from situ.graph.html import svg_to_image
+        from situ.graph.picture import to_svg
+
+        return svg_to_image(to_svg(self), repr(self))
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:

@@ -10,8 +10,9 @@ from xml.sax.saxutils import escape
 
 from situ.graph.describe import kind_of, stream_clauses, window_of
 from situ.graph.layout import Layout, Node, lay_out
-from situ.graph.operators import Operator, OperatorGraph, Schema
-from situ.graph.query import Join, Stream
+from situ.graph.operators import Operator, OperatorGraph
+from situ.graph.patterns import tests_of
+from situ.graph.query import Definition, Join, Query, Rule, Stream, Subscription
 
 MARGIN, COLUMN_GAP, ROW_GAP = 24.0, 88.0, 26.0
 PADDING = 14.0
@@ -82,6 +83,23 @@ def to_svg(graph: OperatorGraph) -> str:
     """
     boxes = {stream.name: _stream_box(stream) for stream in graph.streams}
     boxes |= {operator.name: _operator_box(operator) for operator in graph.operators}
+    return _picture(boxes)
+
+
+def query_to_svg(query: Query) -> str:
+    """The same for a query in which nothing has been looked up yet: attributes have no types, and event types that
+    nobody declares, or that would read themselves, are left out."""
+    boxes = {stream.name: _stream_box(stream) for stream in query.streams}
+    rules: dict[str, Definition | Subscription] = {definition.name: definition for definition in query.definitions}
+    rules |= {subscription.name: subscription for subscription in query.subscriptions}
+    rules = {name: item for name, item in rules.items() if name not in boxes}
+    while placed := [name for name, item in rules.items() if not (_event_types(item) & rules.keys())] or [*rules][:1]:
+        for name in placed:
+            boxes[name] = _unresolved_box(rules.pop(name), boxes)
+    return _picture(boxes)
+
+
+def _picture(boxes: dict[str, Box]) -> str:
     edges = [(name, read) for name, box in boxes.items() for read in box.inputs]
     layout = lay_out(
         {name: box.layer for name, box in boxes.items()},
@@ -184,31 +202,56 @@ def _box(box: Box, x: float, y: float, width: float) -> Iterator[str]:
 
 
 def _stream_box(stream: Stream) -> Box:
-    schema = Schema(tuple((attribute.name, attribute.type) for attribute in stream.attributes))
+    attributes = tuple((attribute.name, str(attribute.type)) for attribute in stream.attributes)
     clauses = _wrapped("clause", stream_clauses(stream))
-    return Box("stream", 0, (), _sections("stream", stream.name, schema, clauses))
+    return Box("stream", 0, (), _sections("stream", stream.name, attributes, clauses))
 
 
 def _operator_box(operator: Operator) -> Box:
-    rule = operator.rule
     kind: OneOf["definition", "subscription"] = "definition" if operator.subscription is None else "subscription"
+    attributes = tuple((name, str(type_)) for name, type_ in operator.schema.attributes)
+    return _rule_box(kind, operator.name, operator.rule, attributes, operator.depth, operator.inputs)
+
+
+def _unresolved_box(item: Definition | Subscription, boxes: dict[str, Box]) -> Box:
+    kind: OneOf["definition", "subscription"] = "definition" if isinstance(item, Definition) else "subscription"
+    assigned = (assignment.name for case in item.rule.cases[:1] for assignment in case.assign)
+    names = item.attributes if isinstance(item, Definition) else tuple(assigned)
+    inputs = tuple(name for name in boxes if name in _event_types(item))
+    depth = 1 + max((boxes[name].layer for name in inputs), default=-1)
+    return _rule_box(kind, item.name, item.rule, tuple((name, "") for name in names), depth, inputs)
+
+
+def _event_types(item: Definition | Subscription) -> set[str]:
+    return {test.event_type for case in item.rule.cases for test in tests_of(case.detect)}
+
+
+def _rule_box(
+    kind: OneOf["definition", "subscription"],
+    name: str,
+    rule: Rule,
+    attributes: tuple[tuple[str, str], ...],
+    layer: int,
+    inputs: tuple[str, ...],
+) -> Box:
     clauses = [window_of(rule, case) for case in rule.cases]
     if isinstance(rule.kind, Join):
         clauses.append(f"on {', '.join(rule.kind.on)}")
     if rule.group_by:
         clauses.append(f"group by {', '.join(rule.group_by)}")
     lines = tuple(line for clause in dict.fromkeys(clauses) if clause for line in _wrapped("clause", clause))
-    sections = _sections(f"{kind} · {kind_of(rule)}", operator.name, operator.schema, lines)
-    return Box(kind, operator.depth, operator.inputs, sections)
+    return Box(kind, layer, inputs, _sections(f"{kind} · {kind_of(rule)}", name, attributes, lines))
 
 
-def _sections(role: str, name: str, schema: Schema, clauses: tuple[Line, ...]) -> tuple[tuple[Line, ...], ...]:
+def _sections(
+    role: str, name: str, attributes: tuple[tuple[str, str], ...], clauses: tuple[Line, ...]
+) -> tuple[tuple[Line, ...], ...]:
     heading = (Line("role", role), *_wrapped("name", name))
-    shown = schema.attributes if len(schema.attributes) <= MAX_ATTRIBUTES else schema.attributes[: MAX_ATTRIBUTES - 1]
-    attributes = tuple(_attribute(attribute, str(type_)) for attribute, type_ in shown)
-    if hidden := len(schema.attributes) - len(shown):
-        attributes += (Line("clause", f"and {hidden} more"),)
-    return tuple(section for section in (heading, attributes, clauses) if section)
+    shown = attributes if len(attributes) <= MAX_ATTRIBUTES else attributes[: MAX_ATTRIBUTES - 1]
+    lines = tuple(_attribute(attribute, type_) for attribute, type_ in shown)
+    if hidden := len(attributes) - len(shown):
+        lines += (Line("clause", f"and {hidden} more"),)
+    return tuple(section for section in (heading, lines, clauses) if section)
 
 
 def _attribute(name: str, type_: str) -> Line:

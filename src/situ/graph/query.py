@@ -224,10 +224,34 @@ class Subscription:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Query:
-    """Everything one file says."""
+    """Everything one file says.
+
+    >>> Query((Stream("Door", (), "ts"), Stream("Bell", (), "ts")))
+    Query(streams: Door, Bell)
+    """
 
     streams: tuple[Stream, ...] = ()
     definitions: tuple[Definition, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
+
+    def __repr__(self) -> str:
+        """The names alone: `situ.unparse` gives the text."""
+        return f"Query({self.contents})"
+
+    @property
+    def contents(self) -> str:
+        """The names of what the query declares."""
+        names = {
+            "streams": [stream.name for stream in self.streams],
+            "definitions": [definition.name for definition in self.definitions],
+            "subscriptions": [subscription.name for subscription in self.subscriptions],
+        }
+        return "; ".join(f"{kind}: {', '.join(of_kind)}" for kind, of_kind in names.items() if of_kind)
+
+    def _repr_html_(self) -> str:
+        from situ.graph.html import svg_to_image
+        from situ.graph.picture import query_to_svg
+
+        return svg_to_image(query_to_svg(self), repr(self))

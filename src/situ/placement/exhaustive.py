@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 from situ.placement.finish import best_of
 from situ.placement.plan import Placed, Plan
@@ -25,4 +26,4 @@ def exhaustive(problem: Problem) -> Plan:
         )
     choices = [[Placed(site, each) for site in sites for each in possible] for possible in steps]
     plan = best_of("exhaustive", problem, itertools.product(*choices))
-    return Plan(plan.mechanism, plan.placed, plan.cost, plan.latency_ms, plan.pareto, plan.cost)
+    return replace(plan, lower_bound=plan.cost)

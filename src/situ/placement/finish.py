@@ -42,7 +42,7 @@ def best_of(
     if best is None:
         raise no_plan(problem)
     cost, latency_ns, placed = best
-    return Plan(mechanism, placed, cost, latency_ns / 1e6, pareto_front(points), lower_bound)
+    return Plan(mechanism, placed, cost, latency_ns / 1e6, pareto_front(points), lower_bound, problem)
 
 
 def best_solution(

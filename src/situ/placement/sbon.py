@@ -37,7 +37,7 @@ def sbon(problem: Problem) -> Plan:
     if not within_limits(problem, placed, evaluation):
         return replace(naive(problem), mechanism="sbon")
     latency_ms = evaluation.latency_ns / 1e6
-    return Plan("sbon", placed, evaluation.cost, latency_ms, ((evaluation.cost, latency_ms),))
+    return Plan("sbon", placed, evaluation.cost, latency_ms, ((evaluation.cost, latency_ms),), None, problem)
 
 
 def _at_rest(problem: Problem, sites: F64) -> F64:

@@ -36,6 +36,7 @@ from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import moving_queries, without_moving
 from situ.reuse.totals import Totals
 from situ.runtime.clock import BEGINNING, Clock
+from situ.runtime.embedded.output_show import output_in_words, output_to_html
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
 from situ.runtime.flow import Flow, Port
 from situ.runtime.given import given_by_stream
@@ -61,7 +62,7 @@ Bounded: TypeAlias = Source | ArrowTable | Sequence[Mapping[str, Any]] | str | P
 END = NO_DEADLINE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Output:
     """What one step gave, as tables: complex events by subscription, and what did not become one.
 
@@ -81,8 +82,18 @@ class Output:
     selections: dict[str, pa.Table]
     low_watermark: int
 
+    def __repr__(self) -> str:
+        return f"Output({output_in_words(self._kinds, self.events)})"
 
-@dataclass
+    def _repr_html_(self) -> str:
+        return output_to_html(self._kinds, self.events)
+
+    @property
+    def _kinds(self) -> dict[str, dict[str, pa.Table]]:
+        return {"": self.complex_events, "timed out": self.timed_out, "late": self.late, "rejected": self.rejected}
+
+
+@dataclass(repr=False)
 class Engine:
     """Runs a query.
 
@@ -151,6 +162,9 @@ class Engine:
     def reuse(self) -> dict[str, Totals]:
         """What moving subscriptions that ask for a quality have shared so far."""
         return {name: moving.totals for name, moving in self._moving.items() if isinstance(moving, ReusingFlow)}
+
+    def __repr__(self) -> str:
+        return f"Engine({self.graph.query.contents})"
 
     # --- unbounded input
 

@@ -16,7 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.graph.describe import schema_text
+from situ.graph.html import svg_to_image, table_to_html
 from situ.graph.operators import OperatorGraph
+from situ.graph.picture import to_svg
 from situ.graph.query import Query
 from situ.kernel.batch import EXTENT
 from situ.lang.parse import parse
@@ -148,7 +151,7 @@ def _spelt(column: str, words: tuple[str, ...]) -> Column:
     return F.element_at(F.array(*(F.lit(word) for word in words)), F.col(column) + F.lit(1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Detection:
     """What a query finds, as DataFrames: `detection["Name"]` has the complex events of a subscription.
 
@@ -239,3 +242,24 @@ class Detection:
 
     def __str__(self) -> str:
         return str(self.plan)
+
+    def __repr__(self) -> str:
+        """The subscriptions and their columns; `print` shows the plan."""
+        schemas = {operator.name: operator.schema for operator in self.output.operators}
+        shown = ", ".join(f"{name}({schema_text(schemas[name])})" for name in self.names)
+        return f"Detection({shown}{', of streams that do not end' * self.found.isStreaming})"
+
+    def _repr_html_(self) -> str:
+        """The graph as a picture, the subscriptions and their columns, and the plan for who asks for it."""
+        graph = self.plan.graph
+        located = {name: ", ".join(("_time", *(EXTENT if name in self.output.located else ()))) for name in self.names}
+        rows = [
+            (f'detection["{operator.name}"]', schema_text(operator.schema), located[operator.name])
+            for operator in self.output.operators
+            if operator.name in located
+        ]
+        return (
+            svg_to_image(to_svg(graph), repr(graph))
+            + table_to_html("DataFrames, which run when they are asked for rows", ("", "columns", "and"), rows)
+            + self.plan._repr_html_()
+        )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.graph.html import table_to_html, text_to_html
 from situ.graph.operators import OperatorGraph, Schema
 from situ.graph.query import Stream
 from situ.graph.typing import Scope
@@ -137,7 +138,7 @@ class Stage:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SparkPlan:
     """How a query runs on Spark. `plain` is what of it does not move."""
 
@@ -148,6 +149,33 @@ class SparkPlan:
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.reads, *self.stages)))
+
+    def __repr__(self) -> str:
+        """What is read, and in how many stages; `print` shows the whole plan."""
+        reads = ", ".join(read.stream.name for read in self.reads)
+        return f"SparkPlan(reads {reads}; {len(self.stages)} stage{'s' * (len(self.stages) != 1)})"
+
+    def _repr_html_(self) -> str:
+        reads = [
+            (
+                read.stream.name,
+                "rows that fulfil a test" if read.filtered else "all rows",
+                "; ".join(map(str, read.tests)),
+                ", ".join(("the time", *read.columns)),
+            )
+            for read in self.reads
+        ]
+        routes = [(stage.number + 1, route) for stage in self.stages for route in stage.routes]
+        runs = [
+            (number, ", ".join(o.name for o in route.operators), ", ".join(route.reads), str(route.partitioning))
+            for number, route in routes
+        ]
+        runs += [(1, query.name, ", ".join(query.before_us), f"around {query.around.focal}") for query in self.moving]
+        return (
+            table_to_html("What is read", ("stream", "what crosses", "tests", "columns"), reads)
+            + table_to_html("What runs", ("stage", "operators", "from", "divided"), runs)
+            + text_to_html("the plan in words", str(self))
+        )
 
     def read(self, stream: str) -> Read | None:
         """What crosses of a stream; None for complex events, and for a stream that nothing reads."""
