@@ -1,4 +1,4 @@
-"""What docs/mobility-switching.md shows is what comes out."""
+"""What docs/lab/mcep-switching.md shows is what comes out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from docs.markdown import ROOT, blocks
 
-PAGE = ROOT / "docs" / "mobility-switching.md"
+PAGE = ROOT / "docs" / "lab" / "mcep-switching.md"
 
 
 def test_examples_print_what_the_page_says() -> None:

@@ -1,5 +1,5 @@
 """Selection managers at work: the operators of all consumers of one moving subscription share selections (RECEP,
-section 4). `reuse` runs them over tables; docs/reuse-selections.md says what happens.
+section 4). `reuse` runs them over tables; docs/lab/recep-selections.md says what happens.
 
     from situ.lab.recep.selections import ByTime, Settings, Thresholds, reuse
     reused = reuse(text, "Accident", {"Vehicle": table}, Settings("mqc", ByTime(10_000_000)), Thresholds(0.7, 0.7))
