@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -22,7 +21,6 @@ from situ.runtime.spark.kafka import (
     kafka_error,
     read_messages,
     require_topic,
-    to_messages,
     write_batch,
 )
 
@@ -253,35 +251,15 @@ def test_messages_are_read_once_with_their_places(broker: Broker, spark: SparkSe
 
 
 @pytest.mark.slow
-def test_rows_are_written_as_json(broker: Broker, spark: SparkSession) -> None:
+def test_messages_are_written(broker: Broker, spark: SparkSession) -> None:
     topic = broker.create_topic("written")
-    rows = spark.sql("""
-        SELECT 7 AS _batch, 0 AS _row, 'Müller "x"' AS name, 9007199254740993L AS whole, 0.1D AS real,
-          cast(1.50 AS decimal(5, 2)) AS exact, timestamp'2026-03-01 10:00:05.123456+02:00' AS at,
-          -interval '1 02:03:04.000005' day to second AS duration, cast('ab' AS binary) AS bytes, true AS yes,
-          cast(null AS string) AS nothing, cast('NaN' AS double) AS nan, cast('-Infinity' AS double) AS infinite,
-          2 AS `a.b`
-    """)
     address = KafkaAddress.parse(broker.address(topic), writing=True)
-    write_batch(to_messages(rows, key="name"), address)
-    write_batch(to_messages(rows.select("_batch", "_row")), address)
-    first, second = broker.read_all(topic)
-    assert first[0] == 'Müller "x"'.encode()
-    micros = ((24 + 2) * 3600 + 3 * 60 + 4) * 1_000_000 + 5
-    assert json.loads(first[1] or b"") == {
-        "_batch": 7,
-        "_row": 0,
-        "name": 'Müller "x"',
-        "whole": 9007199254740993,
-        "real": 0.1,
-        "exact": 1.5,
-        "at": "2026-03-01T08:00:05.123456Z",
-        "duration": -micros,
-        "bytes": "YWI=",
-        "yes": True,
-        "a.b": 2,
-    }
-    assert second == (None, b'{"_batch":7,"_row":0}')
+    for key, value in (('Müller "x"', '{"a.b":2}'), (None, '{"_batch":7,"_row":0}')):
+        write_batch(spark.createDataFrame([(key, value)], "key string, value string"), address)
+    assert broker.read_all(topic) == [
+        ('Müller "x"'.encode(), b'{"a.b":2}'),
+        (None, b'{"_batch":7,"_row":0}'),
+    ]
 
 
 @pytest.mark.slow
@@ -292,7 +270,7 @@ def test_no_topic_and_no_broker(broker: Broker, spark: SparkSession) -> None:
     soon = "kafka.default.api.timeout.ms=1000&kafka.request.timeout.ms=1000"
     with pytest.raises(SparkError, match=r"^kafka://127\.0\.0\.1:1/cars: no broker answers"):
         require_topic(spark, KafkaAddress.parse(f"kafka://127.0.0.1:1/cars?{soon}"))
-    messages = to_messages(spark.range(1))
+    messages = spark.createDataFrame([(None, "{}")], "key string, value string")
     with pytest.raises(SparkError, match="there is no such topic"):
         write_batch(messages, KafkaAddress.parse(broker.address("nowhere", "kafka.max.block.ms=1000"), writing=True))
     with pytest.raises(SparkError, match="no broker answers"):

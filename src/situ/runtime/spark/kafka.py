@@ -17,7 +17,7 @@ from typing import Self
 from urllib.parse import unquote
 
 import pyspark
-from pyspark.sql import Column, DataFrame, SparkSession, types
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from situ.core.errors import InputError, did_you_mean
@@ -231,45 +231,8 @@ def _as_text() -> list[Column]:
 # ---- writing
 
 
-def to_messages(df: DataFrame, key: str | None = None) -> DataFrame:
-    """Each row as one message: `value` is its JSON text, `key` the text of one of its columns, or null.
-
-    Values are written as in situ's files of JSON lines: timestamps in UTC with microseconds, durations in microseconds,
-    bytes in base64. Nulls are left out, and so are NaN and the infinities, which JSON does not know.
-    """
-    fields = [_json_value(f).alias(f.name) for f in df.schema]
-    settings = {
-        "timeZone": "UTC",
-        "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",  # without it, Spark cuts off after milliseconds
-        "ignoreNullFields": "true",
-    }
-    text = F.to_json(F.struct(*fields), settings)
-    return df.select((_named(key) if key else F.lit(None)).cast("string").alias("key"), text.alias("value"))
-
-
-def _json_value(found: types.StructField) -> Column:
-    column = _named(found.name)
-    match found.dataType:
-        case types.DoubleType() | types.FloatType():
-            return F.when(~F.isnan(column) & (F.abs(column) != float("inf")), column)
-        case types.DayTimeIntervalType():
-            # By its parts, because Spark does not divide intervals, and a sum with a timestamp depends on the zone.
-            days, hours, minutes, seconds = (
-                F.extract(F.lit(part), column.cast("interval day to second"))
-                for part in ("DAY", "HOUR", "MINUTE", "SECOND")
-            )
-            whole = ((days.cast("bigint") * 24 + hours) * 60 + minutes) * 60_000_000
-            return whole + (seconds * 1_000_000).cast("bigint")
-        case _:
-            return column
-
-
-def _named(name: str) -> Column:
-    return F.col(f"`{name.replace('`', '``')}`")
-
-
 def write_batch(messages: DataFrame, address: KafkaAddress) -> None:
-    """Writes messages (`key`, `value`: see `to_messages`) to the topic; for use within `foreachBatch`.
+    """Writes messages, the columns `key` and `value`, to the topic; for use within `foreachBatch`.
 
     Kafka gets each message at least once. A task or batch that fails half-way is repeated, and what it had written
     already stays in the topic. A consumer tells repetitions by the columns `_batch` and `_row` of situ's results, the

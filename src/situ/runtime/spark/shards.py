@@ -92,9 +92,6 @@ def _hashes(column: pa.Array) -> npt.NDArray[np.uint64]:
     return hashes if valid is None else np.where(valid, hashes, np.uint64(0x9E3779B97F4A7C15))
 
 
-_WHOLE = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp, pa.types.is_duration)
-
-
 def _text_hashes(column: pa.Array) -> npt.NDArray[np.uint64]:
     binary = column.cast(pa.binary())
     _, offsets, data = binary.buffers()
