@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
-#: What `make storms` and `make kills` run.
-LEFT_OUT = "not storm and not kills"
+#: What `make storms`, `make kills`, `make sparks`, `make client` and `make cluster` run.
+LEFT_OUT = "not storm and not kills and not environments"
 #: Kernels, and what is built on them.
 WITHOUT_JIT = (
     *("tests/kernel", "tests/reuse", "tests/conformance", "tests/runtime/test_*.py"),

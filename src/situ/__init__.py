@@ -60,6 +60,8 @@ def __getattr__(name: str) -> Any:
     if name == "build":
         return import_module("situ.build")
     if name in _LATER:
+        if _LATER[name] == "situ.runtime.spark.detect":  # which imports what an old PySpark does not have
+            import_module("situ.runtime.spark.session").require_pyspark()
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'situ' has no attribute {name!r}")
 

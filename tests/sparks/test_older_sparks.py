@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,10 +35,10 @@ def run(folder: Path, *options: str) -> tuple[int, str, str]:
 
 
 @too_old
-@pytest.mark.parametrize("name", ["spark_session", "detect"])
-def test_a_spark_that_is_too_old(name: str) -> None:
+@pytest.mark.parametrize("call", [lambda: situ.spark_session(), lambda: situ.detect(DOORS, {})])
+def test_a_spark_that_is_too_old(call: Callable[[], object]) -> None:
     with pytest.raises(situ.SituError, match=r"situ runs on Spark 4.0 and newer, and PySpark 3\.5\.\d+ is installed"):
-        getattr(situ, name)
+        call()
 
 
 @too_old

@@ -13,7 +13,12 @@ import pytest
 
 from situ.runtime.spark.errors import SparkError, cause_and_remedy
 from situ.runtime.spark.query_errors import query_error
-from situ.runtime.spark.workers import missing_modules, python_for_workers, require_situ_on_workers
+from situ.runtime.spark.workers import (
+    missing_modules,
+    python_for_workers,
+    require_python_beside_driver,
+    require_situ_on_workers,
+)
 
 
 @dataclass
@@ -76,6 +81,21 @@ def test_a_python_without_situ_is_refused_where_it_can_be_asked(bare_python: str
     ]
     for other in unknown:
         require_situ_on_workers(other)
+
+
+def test_streams_need_the_workers_python_beside_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cluster: Any = Session(Context("./environment/bin/python", "spark://host:7077"))
+    with pytest.raises(SparkError, match=r"there is no Python at \./environment/bin/python") as raised:
+        require_python_beside_driver(cluster)
+    assert "in which the driver was started" in raised.value.remedy
+    (tmp_path / "environment" / "bin").mkdir(parents=True)
+    (tmp_path / "environment" / "bin" / "python").symlink_to(bare_python)
+    elsewhere: list[Any] = [cluster, Session(Context("python3", "yarn")), object()]
+    for other in elsewhere:
+        require_python_beside_driver(other)
 
 
 OWN_SESSION = """

@@ -28,7 +28,7 @@ from situ.runtime.spark.stream_packer import StreamPacker
 from situ.runtime.spark.stream_stage import StreamStage
 from situ.runtime.spark.task_memory import memory_setting
 from situ.runtime.spark.versions import require_streams
-from situ.runtime.spark.workers import require_situ_on_workers
+from situ.runtime.spark.workers import require_python_beside_driver, require_situ_on_workers
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ def detect_stream(
     session = next(iter(inputs.values())).rows.sparkSession
     require_streams(session.version)
     require_situ_on_workers(session)
+    require_python_beside_driver(session)
     _require_rocksdb(session)
     shards = shards or int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     used = functions_used(graph, functions)

@@ -48,19 +48,24 @@ def cause_and_remedy(text: str) -> tuple[str, str]:
     if re.search(r"No module named 'situ\b", text):
         return "there is no situ in the Python that Spark's workers run", (
             "Install it there, in the version that is here, or ship it with the job. Which Python they run is said by "
-            "spark.pyspark.python, or PYSPARK_PYTHON, before Spark starts."
+            "spark.pyspark.python or, to a session of your own and to a server of Spark Connect, by PYSPARK_PYTHON."
         )
     if absent := re.search(r'Cannot run program "([^"]*python[^"]*)"', text):
-        return f"there is no Python at {absent[1]}", (
-            "Workers run the Python of spark.pyspark.python, or PYSPARK_PYTHON. For a stream, Spark starts one beside "
-            "the driver, too: a relative path must lead to it from the directory in which the driver was started."
-        )
+        return no_python_at(absent[1])
     if _TRACEBACK in text:
         return _from_python(text.partition(_TRACEBACK)[2].partition("\n\nJVM stacktrace:")[0].strip())
     thrown = re.search(r"^: [\w.$]+: (.*)$", text, re.MULTILINE)  # after a line that names a call by a number
     cause = thrown[1] if thrown else text.partition("\n")[0]
     deepest = re.findall(r"^Caused by: (?:[\w.$]+: )?(.*)$", text, re.MULTILINE)
     return cause + (f" ({deepest[-1].rstrip('.')})" if deepest and deepest[-1] not in cause else ""), ""
+
+
+def no_python_at(path: str) -> tuple[str, str]:
+    """Cause and remedy, where workers are to run a Python that is not there."""
+    return f"there is no Python at {path}", (
+        "Workers run the Python of spark.pyspark.python, or PYSPARK_PYTHON. For a stream, Spark starts one beside the "
+        "driver, too: a relative path must lead to it from the directory in which the driver was started."
+    )
 
 
 def _from_python(trace: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from situ.core.memory import memory_bytes
 from situ.runtime.spark.errors import SparkError, spark_errors
 from situ.runtime.spark.java import java_for_spark
+from situ.runtime.spark.versions import installed_version, require_spark
 from situ.runtime.spark.workers import python_for_workers
 
 if TYPE_CHECKING:
@@ -100,9 +101,10 @@ def borrowed_session(master: str | None = None, conf: Mapping[str, str] | None =
 
 
 def require_pyspark() -> None:
-    """An error with the remedy, where PySpark is not installed."""
+    """An error with the remedy, where PySpark is not installed, or one that is too old."""
     if find_spec("pyspark") is None:
         raise SparkError("the Spark engine needs PySpark, which is not installed", remedy="pip install 'situ[spark]'")
+    require_spark(installed_version())
 
 
 def _require_whole_pyspark() -> None:

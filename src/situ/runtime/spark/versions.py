@@ -40,7 +40,7 @@ def release(version: str) -> tuple[int, int]:
 
 
 def require_spark(version: str | None) -> None:
-    """An error with the remedy for a PySpark that is too old; none, where none is installed."""
+    """An error with the remedy for a PySpark that is too old; None is one that does not say its version."""
     if version is not None and release(version) < OLDEST:
         raise SparkError(
             f"situ runs on Spark {_spelt(OLDEST)} and newer, and PySpark {version} is installed",

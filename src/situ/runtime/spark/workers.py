@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from situ.runtime.spark.errors import SparkError
+from situ.runtime.spark.errors import SparkError, no_python_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +61,18 @@ def require_situ_on_workers(session: SparkSession) -> None:
             remedy=f"Start the session with situ.spark_session(), or set PYSPARK_PYTHON={sys.executable} before it "
             "starts (under spark-submit: spark.pyspark.python).",
         )
+
+
+def require_python_beside_driver(session: SparkSession) -> None:
+    """An error with the remedy, where a relative path leads executors to their Python, and the driver nowhere.
+
+    Spark asks a worker beside the driver for the schema of a stream's state, and has no setting for its path.
+    """
+    context = getattr(session, "sparkContext", None)
+    python = sys.executable if context is None else context.pythonExec
+    if os.sep in python and not os.path.exists(python):
+        cause, remedy = no_python_at(python)
+        raise SparkError(cause, remedy=remedy)
 
 
 @cache
