@@ -7,7 +7,7 @@ from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 
 STREAMS = """
-stream A(n int, x double, ts timestamp) time ts order n at (x, x) key n watermark 2 s idle after 1 min
+stream A(n int, x double, ts timestamp) time ts order n at (x, x) key n watermark 2 s idle after 1 min ahead 1 h
 stream B(n int, ts int) time ts in ms
 """
 
@@ -29,7 +29,7 @@ def test_trees_of_what_reads_what() -> None:
         "│  │  group by   n",
         "│  │  skip       to last more",
         "│  ├─ stream A(n int, x double, ts timestamp)",
-        "│  │     time ts, order n, at (x, x), key n, watermark 2 s, idle after 1 min",
+        "│  │     time ts, order n, at (x, x), key n, watermark 2 s, idle after 1 min, ahead 1 h",
         "│  └─ stream B(n int, ts int)",
         "│        time ts in ms",
         "└─ B (see above)",

@@ -224,7 +224,12 @@ def streams() -> SearchStrategy[Stream]:
         Stream, names(), declarations, names(), units, maybe, locations, maybe, MICROS, st.none() | MICROS, maybe
     )
     # Degrees say something of a location only.
-    return st.builds(lambda s, degrees: replace(s, degrees=degrees and s.location is not None), streams, st.booleans())
+    return st.builds(
+        lambda s, degrees, ahead_us: replace(s, degrees=degrees and s.location is not None, ahead_us=ahead_us),
+        streams,
+        st.booleans(),
+        st.none() | MICROS,
+    )
 
 
 @cache

@@ -281,6 +281,7 @@ def test_traffic() -> None:
         unique="nr",
         watermark="2 s",
         idle_after=timedelta(minutes=1),
+        ahead="1 h",
     )
     consumer = stream("Consumer", {"id": "string", **place, "ts": "timestamp"}, time="ts", at=("x", "y"), key="id")
 

@@ -207,10 +207,11 @@ def test_within(text: str, expected: Within) -> None:
 def test_stream() -> None:
     text = """
         stream T(a string, b FLOAT, c decimal(10,2), t bigint, ts timestamp)
-          time t in MS  idle after 1 min  key a  watermark 2 s  UNIQUE c  at (b, c)  order c"""
+          time t in MS  idle after 1 min  key a  watermark 2 s  UNIQUE c  Ahead 1 d  at (b, c)  order c"""
     attributes = (("a", STRING), ("b", DOUBLE), ("c", Decimal(10, 2)), ("t", INT), ("ts", TIMESTAMP))
     declarations = tuple(AttributeDeclaration(*pair) for pair in attributes)
-    expected = Stream("T", declarations, "t", "ms", "c", ("b", "c"), "a", 2 * SECOND, 60 * SECOND, unique="c")
+    clauses = {"watermark_us": 2 * SECOND, "idle_after_us": 60 * SECOND, "unique": "c", "ahead_us": 86_400 * SECOND}
+    expected = Stream("T", declarations, "t", "ms", "c", ("b", "c"), "a", **clauses)
     assert parse(text).streams == (expected,)
 
 

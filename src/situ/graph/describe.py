@@ -147,6 +147,8 @@ def stream_clauses(stream: Stream) -> str:
         clauses.append(f"watermark {format_duration(stream.watermark_us)}")
     if stream.idle_after_us is not None:
         clauses.append(f"idle after {format_duration(stream.idle_after_us)}")
+    if stream.ahead_us is not None:
+        clauses.append(f"ahead {format_duration(stream.ahead_us)}")
     return ", ".join(clauses)
 
 

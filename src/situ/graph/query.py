@@ -46,7 +46,8 @@ class Stream:
 
     `time_unit` says what a numeric time attribute counts since the epoch (None for a timestamp attribute). Rows of one
     time that agree in the attribute `unique` are one event, delivered more than once. A location is in metres or, with
-    `degrees`, longitude and latitude.
+    `degrees`, longitude and latitude. Of unbounded input, rows that lie further than `ahead_us` ahead of the wall clock
+    are no events.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Stream:
     idle_after_us: int | None = None
     unique: str | None = None
     degrees: bool = False
+    ahead_us: int | None = None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

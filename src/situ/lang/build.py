@@ -165,6 +165,7 @@ def stream(
     unique: str | None = None,
     watermark: Span = "0 s",
     idle_after: Span | None = None,
+    ahead: Span | None = None,
     degrees: bool = False,
 ) -> EventType:
     """`stream Vehicle(...) time ts at (x, y) key vehicle`. With `degrees`, `at` is longitude and latitude.
@@ -176,8 +177,8 @@ def stream(
     Attribute(alias='Vehicle', name='speed')
     """
     declarations = tuple(_declaration(attribute, declared) for attribute, declared in attributes.items())
-    idle_after_us = None if idle_after is None else to_micros(idle_after)
-    places = (order, at, key, to_micros(watermark), idle_after_us, unique, degrees)
+    idle_after_us, ahead_us = (None if span is None else to_micros(span) for span in (idle_after, ahead))
+    places = (order, at, key, to_micros(watermark), idle_after_us, unique, degrees, ahead_us)
     statement = Stream(name, declarations, time, unit, *places)
     return EventType(Step(EventTest(name), name), tuple(attributes), statement)
 

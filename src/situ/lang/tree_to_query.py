@@ -131,6 +131,9 @@ class TreeToQuery(TreeToPattern):
     def idle_after(self, meta: Meta, duration: Token) -> Clause:
         return self._clause(meta, "idle_after_us", self._micros(duration), "idle after")
 
+    def ahead(self, meta: Meta, duration: Token) -> Clause:
+        return self._clause(meta, "ahead_us", self._micros(duration), "ahead")
+
     # ---- definitions and subscriptions
 
     def definition(self, meta: Meta, name: Token, attributes: tuple[str, ...] | None, body: Body) -> Definition:

@@ -88,6 +88,8 @@ def unparse_stream_clauses(stream: Stream) -> Iterator[str]:
         yield f"watermark {format_duration(stream.watermark_us)}"
     if stream.idle_after_us is not None:
         yield f"idle after {format_duration(stream.idle_after_us)}"
+    if stream.ahead_us is not None:
+        yield f"ahead {format_duration(stream.ahead_us)}"
 
 
 # ---- definitions and subscriptions

@@ -21,7 +21,7 @@ from situ.runtime.spark.input_files import Root
 from situ.runtime.spark.stream_addresses import directory_of, scheme_of
 from situ.runtime.spark.stream_files import FileReader, check_files
 from situ.runtime.spark.stream_messages import MessageReader, conform_messages
-from situ.runtime.spark.stream_rows import rows_type
+from situ.runtime.spark.stream_rows import NOW_US, rows_type
 from situ.runtime.spark.stream_sources import open_stream
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def messages(*values: str | bytes | None, reasons: Sequence[str | None] | None =
     columns = {
         "value": pa.array(data, pa.binary()).view(pa.string()),  # as Spark hands over what is no text
         "_place": pa.array([f"topic:{number}" for number in range(len(values))]),
+        NOW_US: pa.array([AT_MICROS] * len(values), pa.int64()),
     }
     return pa.record_batch(columns | ({"_reason": pa.array(reasons, pa.string())} if reasons else {}))
 
@@ -129,7 +130,7 @@ def test_large_messages_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_messages_without_rows() -> None:
     assert read() == ([], [])
-    nothing = conform_messages(messages(), JsonFormat(b"", CAR), CAR)
+    nothing = conform_messages(messages(), JsonFormat(b"", CAR), CAR, 0)
     assert (len(nothing.times), nothing.rejected.num_rows) == (0, 0)
 
 
@@ -139,8 +140,12 @@ def test_messages_without_rows() -> None:
 def rows_of(directory: Path, *names: str) -> tuple[list[Any], list[Any]]:
     """What a task makes of files, in this order."""
     reader = FileReader(CAR, Root("in", str(directory)))
-    paths = [f"file:{directory / name}" for name in names]
-    return split(reader.rows(iter([pa.record_batch({"path": pa.array(paths, pa.string())})])))
+    return split(reader.rows(iter([paths_of([f"file:{directory / name}" for name in names])])))
+
+
+def paths_of(paths: list[str]) -> pa.RecordBatch:
+    """Files of a micro-batch, as Spark hands them over."""
+    return pa.record_batch({"path": pa.array(paths, pa.string()), NOW_US: pa.array([AT_MICROS] * len(paths))})
 
 
 def write_parquet(path: Path, rows: list[dict[str, Any]], **types: pa.DataType) -> None:
@@ -275,7 +280,7 @@ def test_a_conflict_in_the_declaration_is_told_of_json_only(tmp_path: Path) -> N
     stream = stream_of("Car(a int from p, b string from p, ts timestamp) time ts")
     (tmp_path / "a.jsonl").write_text("{}")
     reader = FileReader(stream, Root("in", str(tmp_path)))
-    _, misfits = split(reader.rows(iter([pa.record_batch({"path": pa.array([f"file:{tmp_path}/a.jsonl"])})])))
+    _, misfits = split(reader.rows(iter([paths_of([f"file:{tmp_path}/a.jsonl"])])))
     assert [m["_reason"] for m in misfits] == ["'p' cannot be read as string and as int64"]
 
 

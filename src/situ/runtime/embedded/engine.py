@@ -20,6 +20,7 @@ from situ.core.functions import default as default_functions
 from situ.core.memory import MemoryBudget
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Query, Stream
+from situ.io.ahead import reject_ahead
 from situ.io.conform import Conformed, conform
 from situ.io.files import open_source
 from situ.io.python_rows import PythonSource, conform_python_rows
@@ -102,6 +103,8 @@ class Engine:
     numbers. `show_definitions` gives the complex events of definitions too. `threads`: all processors, if not given.
     `memory`: the bytes that the process may use, if not given half of the machine's; a query that needs more ends with
     MemoryExceeded.
+    `clock`, in seconds, counts how long streams are silent; `wall_time`, in seconds since the epoch, tells which rows
+    lie ahead of it.
 
     >>> engine = Engine('''
     ...     stream Reading(sensor int, value double, ts int) time ts in s
@@ -123,6 +126,7 @@ class Engine:
     threads: int | None = None
     memory: int | None = None
     clock: Callable[[], float] = wall_clock.monotonic
+    wall_time: Callable[[], float] = wall_clock.time
     graph: OperatorGraph = field(init=False)
 
     def __post_init__(self) -> None:
@@ -176,6 +180,8 @@ class Engine:
         reader = self._reader_of(stream)
         name, now = reader.stream.name, self.clock()
         conformed = _conformed(rows, reader.stream)
+        if reader.stream.ahead_us is not None:
+            conformed = reject_ahead(conformed, reader.stream, int(self.wall_time() * 1e6), f"rows of {name}")
         before = latest(conformed.times, self._time.streams[name].latest)
         limit = np.where(before == BEGINNING, BEGINNING, before - reader.stream.watermark_us)
         limit = np.maximum(limit, self._time.passed)

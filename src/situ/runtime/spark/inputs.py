@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from situ.core.errors import InputError
 from situ.graph.query import AttributeDeclaration, Stream
+from situ.io.ahead import reasons_ahead, with_default_ahead
 from situ.io.column_names import spelt_as_found
 from situ.io.conform import attribute_columns, conversions_to, convert_columns, judge, type_found
 from situ.io.files import files_of_one_format, open_source
@@ -33,9 +34,12 @@ from situ.runtime.spark.input_columns import (
     time_reading,
 )
 from situ.runtime.spark.input_files import REJECTED, Root, events_in_tasks, rejected_in_tasks
+from situ.runtime.spark.stream_rows import NOW_US, micro_batch_us, now_us_of
 
 #: For a row that only Catalyst finds fault with: `situ.io` takes times without a zone as UTC.
 _NOT_IN_ITS_ZONE = "a date, or a timestamp without a zone, is out of range"
+#: The time of a rejected row of a stream, in microseconds.
+_TIME_US = "_time_us"
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ class _Judged:
 
     misfit: Column
     values: list[Column]
+    time: Column
     shown: list[Column]
     names: tuple[str, ...]
 
@@ -127,7 +132,7 @@ def _judge(df: DataFrame, stream: Stream, place: str) -> _Judged:
     misfit = any_of([misfit for reading in (*readings.values(), time) for misfit in reading.misfits])
     values = [reading.value.alias(name) for name, reading in readings.items()]
     shown = [F.col(f"c{i}").cast(shown_type(field.dataType)).alias(f"c{i}") for i, field in enumerate(fields)]
-    return _Judged(misfit, [*values, time.value.alias("_time")], shown, tuple(schema.names))
+    return _Judged(misfit, [*values, time.value.alias("_time")], time.value, shown, tuple(schema.names))
 
 
 @dataclass(frozen=True)
@@ -142,9 +147,11 @@ class JudgedRows:
 def dataframe_to_rows(df: DataFrame, stream: Stream) -> JudgedRows:
     """The rows of a streaming DataFrame, which is read once: rows that do not fit go along with the others."""
     place = f"rows of {stream.name}"
-    stream = _as_spark_names_it(stream, df)
+    stream = with_default_ahead(_as_spark_names_it(stream, df))
     judged = _judge(df, stream, place)
-    misfit = F.when(judged.misfit, F.struct(*judged.shown)).alias("_misfit")
+    is_ahead = judged.time > micro_batch_us() + F.lit(stream.ahead_us)
+    about = F.struct(*judged.shown, judged.time.alias(_TIME_US), micro_batch_us().alias(NOW_US))
+    misfit = F.when(judged.misfit | is_ahead, about).alias("_misfit")
     return JudgedRows(_numbered(df).select(*judged.values, misfit), _Rejecter(stream, judged.names, place, None).reject)
 
 
@@ -187,6 +194,10 @@ class _Rejecter:
         conversions = conversions_to(self.stream, table.schema, self.place)
         columns = attribute_columns(table, self.stream, list(conversions))
         reasons = judge(*convert_columns(columns, self.stream, conversions), self.stream).reasons
+        if NOW_US in batch.schema.names:
+            # By the time that Catalyst found, which takes times without a zone in the session's.
+            times = batch.column(_TIME_US).fill_null(0).to_numpy()
+            reasons = reasons_ahead(times, self.stream, now_us_of(batch)) | reasons
         return pa.record_batch(
             {
                 "_stream": pa.repeat(self.stream.name, len(table)),

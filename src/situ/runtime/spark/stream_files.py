@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from situ.core.errors import InputError
 from situ.graph.query import Stream
+from situ.io.ahead import reject_ahead, with_default_ahead
 from situ.io.conform import Conformed, rejected_rows, rejected_table
 from situ.io.csv_lines import CsvFormat
 from situ.io.files import Format, files_of_one_format, format_of, open_checked_file
@@ -31,7 +32,7 @@ from situ.io.source import read_ahead
 from situ.runtime.spark.input_files import Root
 from situ.runtime.spark.inputs import JudgedRows
 from situ.runtime.spark.stream_messages import check_json_attributes
-from situ.runtime.spark.stream_rows import as_it_is, conformed_to_rows, rows_type
+from situ.runtime.spark.stream_rows import NOW_US, as_it_is, conformed_to_rows, micro_batch_us, now_us_of, rows_type
 
 #: Bytes of the files of one micro-batch; a larger file is one alone. A backlog is read in such pieces.
 BATCH_BYTES = 256 << 20
@@ -60,9 +61,8 @@ def files_to_rows(spark: SparkSession, directory: Path, stream: Stream, work: Pa
         PRIVATE.make_directory(work)
         PRIVATE.open_new(work / _OPENED).close()
     root = Root.of(directory)
-    return JudgedRows(
-        _paths(spark, root.absolute).mapInArrow(FileReader(stream, root).rows, rows_type(stream)), as_it_is
-    )
+    paths = _paths(spark, root.absolute).select("path", micro_batch_us().alias(NOW_US))
+    return JudgedRows(paths.mapInArrow(FileReader(with_default_ahead(stream), root).rows, rows_type(stream)), as_it_is)
 
 
 def _paths(spark: SparkSession, directory: str) -> DataFrame:
@@ -135,7 +135,8 @@ class FileReader:
                 file = Path(re.sub(r"^file:/+", "/", path))
                 if not is_hidden(file, Path(self.root.absolute)):  # Spark has a rule of its own for names with a `=`
                     for part in self.read(file):
-                        yield from conformed_to_rows(part, self.stream)
+                        known = reject_ahead(part, self.stream, now_us_of(batch), self.root.shown(str(file)))
+                        yield from conformed_to_rows(known, self.stream)
 
     def read(self, file: Path) -> Iterator[Conformed]:
         """All of a file. What does not fit or is damaged is rejected; what a repeated batch may find mended is raised:

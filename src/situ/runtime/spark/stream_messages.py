@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame
 
 from situ.core.errors import InputError
 from situ.graph.query import Stream
+from situ.io.ahead import reasons_ahead, with_default_ahead, without_events
 from situ.io.conform import Conformed, rejected_table
 from situ.io.json_lines import JsonFormat, require_agreeing_sources
 from situ.io.lines import BLOCK_BYTES, Block, conform_block
 from situ.runtime.spark.inputs import JudgedRows
-from situ.runtime.spark.stream_rows import as_it_is, conformed_to_rows, rows_type
+from situ.runtime.spark.stream_rows import NOW_US, as_it_is, conformed_to_rows, micro_batch_us, now_us_of, rows_type
 
 _NO_VALUE = "the message has no value"
 _EMPTY = "the message is empty"
@@ -28,7 +29,8 @@ def messages_to_rows(messages: DataFrame, stream: Stream, place: str) -> JudgedR
     there, why there is no text. `place` is where all of them come from."""
     check_json_attributes(stream, place)
     columns = [name for name in ("value", "_place", "_reason") if name in messages.columns]
-    rows = messages.select(*columns).mapInArrow(MessageReader(stream).rows, rows_type(stream))
+    reader = MessageReader(with_default_ahead(stream))
+    rows = messages.select(*columns, micro_batch_us().alias(NOW_US)).mapInArrow(reader.rows, rows_type(stream))
     return JudgedRows(rows, as_it_is)
 
 
@@ -50,11 +52,12 @@ class MessageReader:
         form = JsonFormat(b"", self.stream)
         for batch in batches:
             for piece in _pieces(batch):
-                yield from conformed_to_rows(conform_messages(piece, form, self.stream), self.stream)
+                part = conform_messages(piece, form, self.stream, now_us_of(piece))
+                yield from conformed_to_rows(part, self.stream)
 
 
-def conform_messages(messages: pa.RecordBatch, form: JsonFormat, stream: Stream) -> Conformed:
-    """The events, and the messages that are none, with `_row` as they came.
+def conform_messages(messages: pa.RecordBatch, form: JsonFormat, stream: Stream, now_us: int) -> Conformed:
+    """The events, and the messages that are none or lie too far ahead of `now_us`, with `_row` as they came.
 
     Messages become the lines of a block. Most are one line already. What is none, or is no text at all, is looked
     at one by one.
@@ -71,6 +74,10 @@ def conform_messages(messages: pa.RecordBatch, form: JsonFormat, stream: Stream)
         whole = _conform_lines(b"".join(line + b"\n" for line in lines.values()), form, stream)
     for reason, place in zip(*(whole.rejected.column(name).to_pylist() for name in ("_reason", "_place")), strict=True):
         reasons[numbers[int(place.removeprefix(":"))]] = reason
+    if ahead := reasons_ahead(whole.times, stream, now_us):
+        events = [number for number in range(len(values)) if number not in reasons]
+        reasons |= {events[row]: reason for row, reason in ahead.items()}
+        whole = without_events(whole, list(ahead))
     if not reasons:
         return whole
     rejected = sorted(reasons)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql import types
+from pyspark.sql import Column, types
+from pyspark.sql import functions as F
 
 from situ.core.types import to_arrow
 from situ.graph.query import Stream
@@ -13,8 +14,22 @@ from situ.io.conform import REJECTED, Conformed
 from situ.runtime.spark.input_columns import to_spark
 from situ.runtime.spark.stream_packer import MISFIT
 
+#: The column in which the time of the micro-batch crosses to Python.
+NOW_US = "_now_us"
 #: Rows that cross to Spark at once.
 _BATCH_ROWS = 32_768
+
+
+def micro_batch_us() -> Column:
+    """The time of the micro-batch in microseconds, by which rows ahead are judged. A micro-batch that is done again has
+    the same, and so rejects the same rows."""
+    return F.unix_micros(F.current_timestamp())
+
+
+def now_us_of(batch: pa.RecordBatch) -> int:
+    """The time of the micro-batch of which a batch is a part; any, where the batch has no rows."""
+    times = batch.column(NOW_US)
+    return int(times[0].as_py()) if len(times) else 0
 
 
 def rows_type(stream: Stream) -> types.StructType:
