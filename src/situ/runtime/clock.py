@@ -1,4 +1,9 @@
-"""How far event time has come: the watermark of unbounded streams."""
+"""How far event time has come: the watermark of unbounded streams.
+
+Time passes with the events. Where all streams have been silent for their `idle after`, it goes on at the pace of the
+wall clock, so that a situation in which nothing happens any more is found, too. It goes on from the largest time that
+was seen and never jumps to the wall clock itself: what is read may be old.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,10 @@ from situ.graph.query import Stream
 
 #: Before every event.
 BEGINNING = int(np.iinfo(np.int64).min)
+
+#: Where all streams are silent, those who wait look at the clock again after this part of the shortest `idle after`,
+#: and not more often than once in so many seconds.
+_PACE, _LEAST_PACE_S = 0.1, 1.0
 
 
 @dataclass(slots=True)
@@ -47,10 +56,13 @@ class Clock:
     (None, None)
     >>> clock.advance(now=0.0), clock.advance(now=6.0)
     (40, 100)
+
+    `looked_at` is the wall time of the last step, in seconds.
     """
 
     streams: dict[str, StreamClock]
     passed: int = field(default=BEGINNING)
+    looked_at: float | None = None
 
     @classmethod
     def of(cls, streams: Iterable[Stream]) -> Clock:
@@ -66,31 +78,63 @@ class Clock:
         return max(self.streams[stream].watermark, self.passed)
 
     def advance(self, now: float) -> int:
-        """How far time has passed: the slowest stream decides, but for those that have been silent too long."""
+        """How far time has passed: the slowest stream decides, but for those that have been silent too long; where all
+        have been, the wall clock does."""
         for clock in self.streams.values():
             if clock.seen_at is None:
                 clock.seen_at = now  # silence is counted from the start
         active = [clock.watermark for clock in self.streams.values() if not clock.is_idle(now)]
-        self.passed = max(self.passed, min(active, default=self.passed))
+        self.passed = max(self.passed, min(active) if active else self._reached_in_silence(now))
+        self.looked_at = now
         return self.passed
 
+    def _reached_in_silence(self, now: float) -> int:
+        """The largest time seen, less its stream's watermark, and as much later as the silence of all streams lasts."""
+        latest = max(clock.watermark for clock in self.streams.values())
+        if latest == BEGINNING:
+            return BEGINNING  # nobody knows the time
+        heard_at = max(clock.seen_at for clock in self.streams.values() if clock.seen_at is not None)
+        return latest + round((now - heard_at) * 1e6)
+
     def idle_at(self, now: float) -> float | None:
-        """When, without further rows, the next stream stops holding others back; None: never."""
-        holding = [clock for clock in self.streams.values() if clock.watermark <= self.passed]
+        """When, without further rows, wall time lets time pass next; None: never."""
+        clocks = self.streams.values()
+        holding = [clock for clock in clocks if clock.watermark <= self.passed and len(clocks) > 1]
         moments = [moment for clock in holding if (moment := clock.idle_at) is not None and moment > now]
-        return min(moments, default=None) if len(self.streams) > 1 else None
+        if (silent_at := self._silent_at()) is not None:
+            moments.append(silent_at if silent_at > now else now + self._pace_s())
+        return min(moments, default=None)
+
+    def _silent_at(self) -> float | None:
+        """When, without further rows, time goes on by the wall clock; None: never, as a stream is never idle, or nobody
+        knows the time."""
+        moments = [clock.idle_at for clock in self.streams.values()]
+        known = any(clock.latest != BEGINNING for clock in self.streams.values())
+        return max((m for m in moments if m is not None), default=None) if known and None not in moments else None
+
+    def _pace_s(self) -> float:
+        shortest_us = min(clock.stream.idle_after_us or 0 for clock in self.streams.values())
+        return max(shortest_us / 1e6 * _PACE, _LEAST_PACE_S)
+
+    def resume(self, since: float) -> None:
+        """From the last look at the clock to `since` nobody could hear the streams: that was no silence."""
+        for clock in self.streams.values():
+            if clock.seen_at is not None:
+                clock.seen_at = since if self.looked_at is None else clock.seen_at + since - self.looked_at
+        self.looked_at = since
 
     def table(self) -> pa.Table:
         """For a snapshot; without wall time, where it does not count."""
         clocks = self.streams.values()
-        seen = [None, *(clock.seen_at if clock.stream.idle_after_us is not None else None for clock in clocks)]
+        heard = [clock.seen_at if clock.stream.idle_after_us is not None else None for clock in clocks]
+        seen = [self.looked_at if any(moment is not None for moment in heard) else None, *heard]
         times = pa.array([self.passed, *(clock.latest for clock in clocks)], pa.int64())
         return pa.table({"stream": ["", *self.streams], "time": times, "seen_at": pa.array(seen, pa.float64())})
 
     def restore(self, table: pa.Table) -> None:
         for row in table.to_pylist():
             if row["stream"] == "":
-                self.passed = row["time"]
+                self.passed, self.looked_at = row["time"], row["seen_at"]
             elif row["stream"] in self.streams:
                 clock = self.streams[row["stream"]]
                 clock.latest, clock.seen_at = row["time"], row["seen_at"]

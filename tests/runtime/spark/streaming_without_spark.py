@@ -47,6 +47,7 @@ class StreamingQuery:
     shards: int = 1
     levels: int | None = None
     changed: frozenset[str] = frozenset()
+    starts: tuple[float, ...] = ()
     states: dict[Place, bytes] = field(default_factory=dict)
     timers: dict[Place, float] = field(default_factory=dict)
     figures: list[dict[str, Any]] = field(default_factory=list)
@@ -57,12 +58,16 @@ class StreamingQuery:
             self.plan.contexts(default), True, streams=tuple(stream.name for stream in self.graph.streams)
         )
         numbers = range(self.levels or len(self.plan.stages))
-        self.stages = [StreamStage(self.plan, n, self.shards, self.output, (), self.changed) for n in numbers]
+        more = (self.changed, self.starts)
+        self.stages = [StreamStage(self.plan, n, self.shards, self.output, (), *more) for n in numbers]
 
-    def restarted(self, graph: OperatorGraph, changed: frozenset[str] = frozenset()) -> StreamingQuery:
+    def restarted(
+        self, graph: OperatorGraph, changed: frozenset[str] = frozenset(), starts: tuple[float, ...] = ()
+    ) -> StreamingQuery:
         """Another query that goes on from this one's checkpoint."""
         levels = self.levels or len(self.plan.stages)
-        return StreamingQuery(graph, self.rng, self.shards, levels, changed, dict(self.states), dict(self.timers))
+        left = dict(self.states), dict(self.timers)
+        return StreamingQuery(graph, self.rng, self.shards, levels, changed, starts, *left)
 
     @property
     def state_bytes(self) -> int:
@@ -266,7 +271,13 @@ class Reference:
                 active.append(self._watermark(stream))
         marks = [mark for mark in active if mark is not None]
         if active and len(marks) == len(active):
-            self.passed = max(min(marks), min(marks) if self.passed is None else self.passed)
+            self._pass(min(marks))
+        known = [mark for stream in self.streams if (mark := self._watermark(stream)) is not None]
+        if not active and known:  # all are silent, and time goes on at the pace of the wall clock
+            self._pass(max(known) + round(now - max(self.seen_at.values())))
+
+    def _pass(self, mark: int) -> None:
+        self.passed = max(mark, mark if self.passed is None else self.passed)
 
 
 def late_rows(table: pa.Table) -> Counter[tuple[str, int, str]]:

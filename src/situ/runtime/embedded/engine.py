@@ -197,6 +197,17 @@ class Engine:
             events=len(conformed.times),
         )
 
+    def advance(self) -> Output:
+        """Let time pass by the wall clock, without rows; for a loop that has nothing to read just now.
+
+        A stream that has been silent for its `idle after` holds the others back no longer. When all have been, time
+        goes on from the largest time seen, at the pace of the wall clock. Call it only while no source has rows to
+        read: what waits to be read is no silence.
+        """
+        refuse_unbounded_state(self.graph)
+        self._require_open()
+        return self._advance(self._time.advance(self.clock()))
+
     def close(self) -> Output:
         """The end of all streams: what windows still held comes out."""
         if self._closed:
@@ -309,8 +320,7 @@ class Engine:
             if of_moving:
                 moving.restore(of_moving, afresh=name in changed)
         self._time.restore(tables["clock"])
-        for stream in self._time.streams.values():
-            stream.seen_at = self.clock()  # nobody could come while the engine did not run
+        self._time.resume(self.clock())
         for row in tables["read"].to_pylist():
             if row["stream"] in self._readers:
                 self._readers[row["stream"]].rows_read = row["rows"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 from pathlib import Path
@@ -105,9 +106,11 @@ def detect_rows(
     shards: int | None = None,
     levels: int | None = None,
     changed: Collection[str] = (),
+    starts: Sequence[float] | None = None,
 ) -> Detection:
-    """The same for rows of streams that have been judged."""
-    found = detect_stream(graph, rows, functions, show_definitions, shards, levels, changed)
+    """The same for rows of streams that have been judged. `starts`: when the query was started, now among others, in
+    seconds since the epoch; if not given, now only."""
+    found = detect_stream(graph, rows, functions, show_definitions, shards, levels, changed, starts or (time.time(),))
     return Detection(found.plan, found.output, found.rows, None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -48,9 +48,10 @@ def detect_stream(
     shards: int | None,
     levels: int | None,
     changed: Collection[str],
+    starts: Sequence[float],
 ) -> Found:
     """What a query finds in rows that have been judged. `levels`: as many stateful operators, some of which may have
-    nothing to do yet."""
+    nothing to do yet. `starts`: when the query was started, in seconds since the epoch."""
     refuse_unbounded_state(graph)
     session = next(iter(inputs.values())).rows.sparkSession
     require_streams(session.version)
@@ -69,9 +70,10 @@ def detect_stream(
         packed.append(crossing_of_stream(judged.rows, read, graph, functions).mapInArrow(packer.pack, PACKETS))
     packets = reduce(DataFrame.union, packed)
     keys = even_keys(shards)
-    idle = len(graph.streams) > 1 and any(stream.idle_after_us is not None for stream in graph.streams)
+    idle = any(stream.idle_after_us is not None for stream in graph.streams)
     for number in range(levels):
-        stage = StreamStage(plan, number, shards, output, used, frozenset(changed), memory_setting(session))
+        memory, afresh = memory_setting(session), frozenset(changed)
+        stage = StreamStage(plan, number, shards, output, used, afresh, tuple(starts), memory)
         packets = (
             packets.withColumn("key", _key(keys))
             .groupBy("key")

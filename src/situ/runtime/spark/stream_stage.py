@@ -81,7 +81,11 @@ class _Shard:
 
 @dataclass(frozen=True)
 class StreamStage:
-    """`step` is all that a stage does: no clock, no file, no Spark. Operators in `changed` may start afresh."""
+    """`step` is all that a stage does: no clock, no file, no Spark. Operators in `changed` may start afresh.
+
+    `starts` are the moments at which the query was started, in seconds: from the last step before one of them to that
+    moment nobody listened, and silence does not count.
+    """
 
     plan: SparkPlan
     number: int
@@ -89,12 +93,14 @@ class StreamStage:
     output: Output
     functions: tuple[Function, ...]
     changed: frozenset[str] = frozenset()
+    starts: tuple[float, ...] = ()
     memory_bytes: int | None = None
 
     def step(self, shard: int, state: bytes | None, packets: Iterable[Packet], now: float) -> Step:
         """The state before and what came -> the state after, and packets. `now`, in seconds, tells idle streams."""
         begun = time.perf_counter()
         running = self._restored(shard, state)
+        self._resume(running.clock, now)
         made: list[pa.RecordBatch] = []
         arrived: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
         told = []
@@ -133,6 +139,16 @@ class StreamStage:
         found = {name: result.events for name, result in produced.items()} | delivered
         made += finished(self.output.figures(figures | self._latency(found)), self.shards)
         return Step(after, made, running.clock.idle_at(now))
+
+    def _resume(self, clock: Clock, now: float) -> None:
+        """Takes the time in which the query did not run out of the silence of its streams.
+
+        A start counts from the first micro-batch that was planned after it. One that was planned before, and is done
+        again after the start, gives what it gave.
+        """
+        for start in self.starts:
+            if clock.looked_at is not None and clock.looked_at < start <= now:
+                clock.resume(start)
 
     # --- state
 
