@@ -37,6 +37,14 @@ from situ.kernel.order import dense_ranks, is_sorted, number_positions, union_of
 from situ.kernel.pattern_program import PatternProgram
 from situ.kernel.sections import key_columns_of, put_sections, sections_of
 from situ.kernel.selections import SelectionLog, chosen_numbers
+from situ.kernel.state_checks import (
+    numbers,
+    require_between,
+    require_columns,
+    require_event_times,
+    require_sorted,
+    require_whole,
+)
 from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
 
 #: What the tables of a case are called, after its number: its sections, and the log of open selections.
@@ -290,10 +298,11 @@ class CaseRun:
 
     def put(self, tables: Mapping[str, pa.Table]) -> None:
         """Add the state of groups that are not here."""
-        keys = key_columns_of(tables[SECTIONS], len(self.context.group_by))
-        numbers = put_sections(self.state, tables[SECTIONS], keys)
+        keys = key_columns_of(tables[SECTIONS], self._key_types)
+        groups = put_sections(self.state, tables[SECTIONS], self.program, keys, len(self.context.inputs))
         if self.log is not None:
-            self.log = self.log.joined(_log_of_table(tables[LOG], self.case.within, numbers, self._logged()))
+            types = {name: column.type for name, column in self.log.columns.items()}
+            self.log = self.log.joined(_log_of_table(tables[LOG], self.case.within, groups, types))
 
     def _tables(self, chosen: np.ndarray) -> dict[str, pa.Table]:
         tables = {SECTIONS: sections_of(self.state, chosen, self._key_types)}
@@ -314,10 +323,19 @@ def _log_to_table(log: SelectionLog, chosen: np.ndarray) -> pa.Table:
     return pa.table({"group": pa.array(section)} | numbers | mine.columns)
 
 
-def _log_of_table(table: pa.Table, within: Within | None, numbers: I64, names: list[str]) -> SelectionLog:
-    columns = {name: one_chunk(table.column(name)) for name in names}
-    section, time, opened, reported = (table.column(n).to_numpy() for n in ("group", "time", "opened", "reported"))
-    return SelectionLog(within, numbers[section], time, opened, reported.astype(np.uint8), columns)
+def _log_of_table(
+    table: pa.Table, within: Within | None, groups: I64, types: Mapping[str, pa.DataType]
+) -> SelectionLog:
+    """What `_log_to_table` gave, of groups that have these numbers here."""
+    columns = {name: one_chunk(table.column(name)) for name in types}
+    require_columns(columns, types)
+    require_whole(columns[ORIGINS], ORIGINS)
+    section, time, opened = (numbers(table.column(name), np.int64, name) for name in ("group", "time", "opened"))
+    require_between(section, 0, len(groups), "groups of selections")
+    require_sorted(section, "groups of selections")
+    require_event_times(time)
+    reported = numbers(table.column("reported"), np.uint8, "selections")
+    return SelectionLog(within, groups[section], time, opened, reported, columns)
 
 
 class HostRows(MatchRows):

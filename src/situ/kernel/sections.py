@@ -7,25 +7,45 @@ an operator that changes its place).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import StateError
+from situ.graph.patterns import is_plain
 from situ.kernel.arrays import EARLIEST, I64, LIVE, NO_DEADLINE, NODES_USED, RUNS_USED
-from situ.kernel.batch import one_chunk
+from situ.kernel.batch import ORIGINS, one_chunk
 from situ.kernel.case_state import CaseState
 from situ.kernel.matcher import Matcher, Matches, Shard, concat_matches
 from situ.kernel.order import counting_order
-from situ.kernel.policies import Waiting
+from situ.kernel.policies import GHOST, Waiting
+from situ.kernel.program import Program
+from situ.kernel.state_checks import (
+    FARTHEST,
+    numbers,
+    owners,
+    require,
+    require_between,
+    require_columns,
+    require_event_times,
+    require_times,
+    require_whole,
+)
 from situ.kernel.store import Store, concat_stores
 
-_RUN_FIELDS = ("state", "node", "alive", "seen", "deadline", "first_time", "first_position", "anchored", "extended",
-               "selection")  # fmt: skip
-_NODE_FIELDS = ("parent", "event", "state")
-_EVENT_FIELDS = ("type_rank", "time", "position", "consumed")
-_MATCH_FIELDS = ("time", "completing", "first_position", "selection", "timed_out")
+_RUN_FIELDS = {
+    "state": np.int32, "node": np.int64, "alive": np.uint64, "seen": np.uint64, "deadline": np.int64,
+    "first_time": np.int64, "first_position": np.int64, "anchored": np.uint8, "extended": np.uint8,
+    "selection": np.int64,
+}  # fmt: skip
+_NODE_FIELDS = {"parent": np.int64, "event": np.int64, "state": np.int32}
+_EVENT_FIELDS = {"type_rank": np.int8, "time": np.int64, "position": np.int64, "consumed": np.uint8}
+_MATCH_FIELDS = {
+    "time": np.int64, "completing": np.int64, "first_position": np.int64, "selection": np.int64, "timed_out": np.uint8
+}  # fmt: skip
+_WAITING_FIELDS = _MATCH_FIELDS | {"status": np.uint8, "fires": np.int64, "moment": np.int64}
+_PATH_FIELDS = {"event": np.int64, "variable": np.int16}
 
 
 def sections_of(state: CaseState, chosen: np.ndarray, key_types: Sequence[pa.DataType]) -> pa.Table:
@@ -113,58 +133,67 @@ def _lists(offsets: I64, columns: Mapping[str, pa.Array]) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), structs)
 
 
-def put_sections(state: CaseState, table: pa.Table, keys: Sequence[pa.Array]) -> I64:
-    """Add the sections of a table, whose groups have these keys, to a state that has none of them; their numbers."""
+def put_sections(
+    state: CaseState, table: pa.Table, program: Program, keys: Sequence[pa.Array], input_types: int
+) -> I64:
+    """Add the sections of a table, whose groups have these keys, to a state that has none of them; their numbers.
+
+    StateError if the program, which reads so many types, cannot have written them.
+    """
+    given = _case_sections(table, program, {name: column.type for name, column in state.retained.columns.items()})
+    require_between(given.events.type_rank, 0, input_types, "types of events")
+    if ORIGINS in given.events.columns:
+        require_whole(given.events.columns[ORIGINS], ORIGINS)
     before = state.groups.used.copy()
-    numbers = state.groups.numbers(keys, table.num_rows)
-    if before[numbers[numbers < len(before)]].any() or len(np.unique(numbers)) < table.num_rows:
+    numbers_ = state.groups.numbers(keys, table.num_rows)
+    require(len(np.unique(numbers_)) == table.num_rows, "two sections have one group key")
+    if before[numbers_[numbers_ < len(before)]].any():
         raise StateError("the state has a group that it is given once more", remedy="Take the group out of it first.")
+    _require_keys_of_events(state, given, numbers_)
     state.make_room_for_groups()
     groups, policies = state.matcher.groups, state.policies
-    groups["positions"][numbers] = _numbers(table.column("positions"))
-    groups["selections"][numbers] = _numbers(table.column("selections"))
-    policies.skip_past[numbers] = _numbers(table.column("skip_past"))
-    lengths, events = _flat(table.column("events"))
-    first_event = len(state.retained) + np.cumsum(lengths) - lengths
-    added = Store(
-        _numbers(events["type_rank"]),
-        _numbers(events["time"]),
-        np.repeat(numbers, lengths),
-        _numbers(events["position"]),
-        _numbers(events["consumed"]),
-        {name: events[name] for name in state.retained.columns},
-    )
-    state.retained = concat_stores(state.retained, added)
-    _put_runs(table, state.matcher, numbers, first_event)
-    _put_waiting(table, state, numbers, first_event)
-    return numbers
+    groups["positions"][numbers_], groups["selections"][numbers_] = given.positions, given.selections
+    policies.skip_past[numbers_] = given.skip_past
+    first_event = len(state.retained) + np.cumsum(given.event_lengths) - given.event_lengths
+    state.retained = concat_stores(state.retained, replace(given.events, group=numbers_[given.events.group]))
+    _put_runs(given, state.matcher, numbers_, first_event)
+    _put_waiting(given, state, numbers_, first_event)
+    return numbers_
 
 
-def _put_runs(table: pa.Table, matcher: Matcher, numbers: I64, first_event: I64) -> None:
-    node_lengths, nodes = _flat(table.column("nodes"))
-    run_lengths, runs = _flat(table.column("runs"))
-    sections = np.arange(table.num_rows)
-    node_section, run_section = np.repeat(sections, node_lengths), np.repeat(sections, run_lengths)
+def _require_keys_of_events(state: CaseState, given: _CaseSections, numbers_: I64) -> None:
+    """StateError, unless the events of a section have the section's group key."""
+    known = len(state.groups)
+    keys = [column for name, column in given.events.columns.items() if name.startswith("group.")]
+    if keys:
+        found = state.groups.numbers(keys, len(given.events))
+        same = np.array_equal(found, numbers_[given.events.group])
+        require(len(state.groups) == known and same, "events are in other groups")
+
+
+def _put_runs(given: _CaseSections, matcher: Matcher, group: I64, first_event: I64) -> None:
+    nodes, runs = given.nodes.fields, given.runs.fields
+    node_section, run_section = owners(given.nodes.lengths), owners(given.runs.lengths)
     count = len(matcher.shards)
     for shard_number, shard in enumerate(matcher.shards):
-        mine = numbers % count == shard_number
+        mine = group % count == shard_number
         mine_nodes, mine_runs = np.flatnonzero(mine[node_section]), np.flatnonzero(mine[run_section])
         shard.make_room(len(mine_runs), len(mine_nodes))
         nodes_before, runs_before = int(shard.counters[NODES_USED]), int(shard.counters[RUNS_USED])
-        lengths = np.where(mine, node_lengths, 0)
+        lengths = np.where(mine, given.nodes.lengths, 0)
         first_node = nodes_before + np.cumsum(lengths) - lengths  # of each section, in this shard
         section = node_section[mine_nodes]
-        parent = _numbers(nodes["parent"])[mine_nodes]
+        parent = nodes["parent"][mine_nodes]
         node = shard.nodes[nodes_before : nodes_before + len(section)]
         node["parent"] = np.where(parent >= 0, parent + first_node[section], -1)
-        node["event"] = _numbers(nodes["event"])[mine_nodes] + first_event[section]
-        node["state"] = _numbers(nodes["state"])[mine_nodes]
+        node["event"] = nodes["event"][mine_nodes] + first_event[section]
+        node["state"] = nodes["state"][mine_nodes]
         section = run_section[mine_runs]
         run = shard.runs[runs_before : runs_before + len(section)]
         for name in _RUN_FIELDS:
-            run[name] = _numbers(runs[name])[mine_runs]
+            run[name] = runs[name][mine_runs]
         run["node"] += first_node[section].astype(np.int32)
-        run["group"] = numbers[section]
+        run["group"] = group[section]
         _link(run, runs_before, matcher)
         _count(shard, len(mine_nodes), run)
 
@@ -189,45 +218,165 @@ def _count(shard: Shard, nodes: int, run: np.ndarray) -> None:
     shard.counters[LIVE] += len(run)
 
 
-def _put_waiting(table: pa.Table, state: CaseState, numbers: I64, first_event: I64) -> None:
-    lengths, columns = _flat(table.column("waiting"))
-    section = np.repeat(np.arange(len(lengths)), lengths)
-    path_lengths, path = _flat(pa.chunked_array([columns["path"]]))
-    base = first_event[section]
-    matches = Matches(
-        _numbers(columns["time"]),
-        _numbers(columns["completing"]) + base,
-        numbers[section],
-        _numbers(columns["first_position"]),
-        _numbers(columns["selection"]),
-        _numbers(columns["timed_out"]),
-        np.concatenate([[0], np.cumsum(path_lengths)]).astype(np.int64),
-        _numbers(path["event"]) + np.repeat(base, path_lengths),
-        _numbers(path["variable"]),
+def _put_waiting(given: _CaseSections, state: CaseState, numbers_: I64, first_event: I64) -> None:
+    added, before = given.waiting, state.policies.waiting
+    section = added.matches.group
+    offset = (first_event - (np.cumsum(given.event_lengths) - given.event_lengths))[section]
+    paths = np.diff(added.matches.offsets)
+    matches = replace(
+        added.matches,
+        completing=added.matches.completing + offset,
+        group=numbers_[section],
+        path_event=added.matches.path_event + np.repeat(offset, paths),
     )
-    before = state.policies.waiting
     state.policies.waiting = Waiting(
         concat_matches([before.matches, matches]),
-        np.concatenate([before.status, _numbers(columns["status"])]),
-        np.concatenate([before.fires, _numbers(columns["fires"])]),
-        np.concatenate([before.moment, _numbers(columns["moment"])]),
+        np.concatenate([before.status, added.status]),
+        np.concatenate([before.fires, added.fires]),
+        np.concatenate([before.moment, added.moment]),
     )
 
 
-def key_columns_of(table: pa.Table, keys: int) -> list[pa.Array]:
-    """The group keys of a table of sections."""
-    return [one_chunk(table.column(f"key {i}")) for i in range(keys)]
+def key_columns_of(table: pa.Table, types: Sequence[pa.DataType]) -> list[pa.Array]:
+    """The group keys of a table of sections; StateError if they are of other types."""
+    keys = {f"key {i}": one_chunk(table.column(f"key {i}")) for i in range(len(types))}
+    require_columns(keys, dict(zip(keys, types, strict=True)))
+    return list(keys.values())
 
 
-def _flat(column: pa.ChunkedArray) -> tuple[I64, dict[str, pa.Array]]:
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """Partial matches, or the events that they took, of all sections: how many of each, and their fields."""
+
+    lengths: I64
+    fields: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class _CaseSections:
+    """What the sections of a table say; groups are numbered by the rows of the table."""
+
+    positions: I64
+    selections: I64
+    skip_past: I64
+    events: Store
+    event_lengths: I64
+    nodes: _Elements
+    runs: _Elements
+    waiting: Waiting
+
+
+def _case_sections(table: pa.Table, program: Program, event_columns: Mapping[str, pa.DataType]) -> _CaseSections:
+    """What the sections of a table say; StateError where the program cannot have written them."""
+    positions, selections, skip_past = (
+        numbers(table.column(name), np.int64, name) for name in ("positions", "selections", "skip_past")
+    )
+    for values in (positions, selections, skip_past):
+        require_between(values, -1, FARTHEST, "positions")
+    lengths, events = _flat(table.column("events"))
+    require_columns(events, event_columns)
+    rank, time, position, consumed = (
+        numbers(events[name], dtype, f"{name} of events") for name, dtype in _EVENT_FIELDS.items()
+    )
+    require_event_times(time)
+    require_between(position, 0, FARTHEST, "positions of events")
+    columns = {name: events[name] for name in event_columns}
+    store = Store(rank, time, owners(lengths), position, consumed, columns)
+    nodes = _nodes_of(table.column("nodes"), program, lengths)
+    runs = _runs_of(table.column("runs"), program, nodes)
+    waiting = _waiting_of(table.column("waiting"), program, lengths)
+    return _CaseSections(positions, selections, skip_past, store, lengths, nodes, runs, waiting)
+
+
+def _elements_of(column: pa.ChunkedArray, fields: Mapping[str, type], rows: int, what: str) -> _Elements:
+    lengths, columns = _flat(column)
+    require(len(lengths) == rows, f"{what} are of other sections")
+    return _Elements(lengths, {name: numbers(columns[name], dtype, what) for name, dtype in fields.items()})
+
+
+def _nodes_of(column: pa.ChunkedArray, program: Program, event_lengths: I64) -> _Elements:
+    """Events that partial matches took: each is an event of its section, and comes after one that it may follow."""
+    nodes = _elements_of(column, _NODE_FIELDS, len(event_lengths), "nodes")
+    section, code = owners(nodes.lengths), program.code
+    begin = (np.cumsum(nodes.lengths) - nodes.lengths)[section]
+    parent, state = nodes.fields["parent"], nodes.fields["state"]
+    require_between(nodes.fields["event"], 0, event_lengths[section], "events of nodes")
+    require_between(parent, -1, np.arange(len(parent)) - begin, "parents of nodes")
+    require_between(state, 0, len(code.state_test), "states of nodes")
+    before = state[np.maximum(parent, 0) + begin]
+    may_follow = _may_follow(program)[np.where(parent < 0, len(code.state_test), before), state]
+    require(may_follow.all(), "nodes follow others that they cannot")
+    return nodes
+
+
+def _may_follow(program: Program) -> np.ndarray:
+    """By two states, whether an edge leads from the first to the second; the last row has those to start with."""
+    code = program.code
+    follows = np.zeros((len(code.state_test) + 1, len(code.state_test)), np.bool_)
+    sources = np.repeat(np.arange(len(code.state_test)), np.diff(code.edge_offset))
+    follows[sources, code.edge_target] = True
+    follows[-1, code.starts] = True
+    return follows
+
+
+def _runs_of(column: pa.ChunkedArray, program: Program, nodes: _Elements) -> _Elements:
+    """Partial matches: each ends in a node of its section, in the same state, with edges and watches of this state."""
+    runs = _elements_of(column, _RUN_FIELDS, len(nodes.lengths), "partial matches")
+    section, code = owners(runs.lengths), program.code
+    field = runs.fields
+    begin = (np.cumsum(nodes.lengths) - nodes.lengths)[section]
+    require_between(field["node"], 0, nodes.lengths[section], "nodes of partial matches")
+    require((nodes.fields["state"][field["node"] + begin] == field["state"]).all(), "partial matches are elsewhere")
+    edges = np.array([(1 << int(count)) - 1 for count in np.diff(code.edge_offset)], np.uint64)
+    watches = np.uint64((1 << len(code.watch_test)) - 1)
+    require(((field["alive"] & ~edges[field["state"]]) == 0).all(), "partial matches wait for edges that are not there")
+    require(((field["seen"] & ~watches) == 0).all(), "partial matches have seen what nobody watches")
+    require(max(field["anchored"].max(initial=0), field["extended"].max(initial=0)) <= 1, "partial matches are marked")
+    require_times(field["deadline"], "deadlines")
+    require_event_times(field["first_time"])
+    require_between(field["first_position"], 0, FARTHEST, "positions of partial matches")
+    return runs
+
+
+def _waiting_of(column: pa.ChunkedArray, program: Program, event_lengths: I64) -> Waiting:
+    """Matches that wait: their events are those of their section, and their variables are the program's."""
+    lengths, columns = _flat(column)
+    require(len(lengths) == len(event_lengths), "waiting matches are of other sections")
+    group = owners(lengths)
+    path_lengths, path = _flat(columns["path"])
+    first_event = np.cumsum(event_lengths) - event_lengths
+    field = {name: numbers(columns[name], dtype, "waiting matches") for name, dtype in _WAITING_FIELDS.items()}
+    event, variable = (numbers(path[name], dtype, "paths") for name, dtype in _PATH_FIELDS.items())
+    require_between(field["completing"], 0, event_lengths[group], "events of waiting matches")
+    require_between(event, 0, np.repeat(event_lengths[group], path_lengths), "events of paths")
+    require_between(path_lengths, 1, FARTHEST, "lengths of paths")
+    require_between(variable, 0, len(program.variables), "variables of paths")
+    if is_plain(program.case.detect) and not program.code.window[2]:
+        steps = np.tile(np.arange(len(program.variables)), len(path_lengths))
+        require(np.array_equal(variable, steps), "paths are not those of the pattern")
+    require_between(field["status"], 0, GHOST + 1, "states of waiting matches")
+    for name in ("time", "fires", "moment"):
+        require_times(field[name], "times of waiting matches")
+    base = first_event[group]
+    matches = Matches(
+        field["time"],
+        field["completing"] + base,
+        group,
+        field["first_position"],
+        field["selection"],
+        field["timed_out"],
+        np.concatenate([[0], np.cumsum(path_lengths)]).astype(np.int64),
+        event + np.repeat(base, path_lengths),
+        variable,
+    )
+    return Waiting(matches, field["status"], field["fires"], field["moment"])
+
+
+def _flat(column: pa.Array | pa.ChunkedArray) -> tuple[I64, dict[str, pa.Array]]:
     """A column of lists of structs: the length of each list, and the fields of all structs."""
-    lists = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    lists = one_chunk(column) if isinstance(column, pa.ChunkedArray) else column
     structs = lists.flatten()
     names = [structs.type.field(i).name for i in range(structs.type.num_fields)]
-    return _numbers(lists.value_lengths()), dict(zip(names, structs.flatten(), strict=True))
-
-
-def _numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """A copy, which can be written: kernels are compiled for each kind of array that they are given."""
-    values = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
-    return values.copy()
+    return numbers(lists.value_lengths(), np.int64, "lengths of lists"), dict(
+        zip(names, structs.flatten(), strict=True)
+    )

@@ -1,19 +1,26 @@
-"""State as bytes: Arrow tables under names, with a version. No pickle, no code.
+"""State as bytes: Arrow tables under names, with a version and a checksum. No pickle, no code.
 
-Each table carries the digest of the program that its rows fit.
+Each table carries the digest of the program that its rows fit; what its rows are, kernel/sections.py says.
 """
 
 from __future__ import annotations
 
 import hashlib
+import struct
+import zlib
 from collections.abc import Mapping
 
 import pyarrow as pa
 
 from situ.core.errors import StateError
+from situ.kernel.state_checks import damaged, require
 
-VERSION = 2
-_MAGIC = b"situ.version"
+VERSION = 3
+#: What bytes begin with: who wrote them, the version, and the checksum of all that follows.
+_HEADER = struct.Struct("<4sHI")
+_MAGIC = b"situ"
+#: Versions 1 and 2 had no header, and this word near the beginning.
+_WITHOUT_HEADER = b"situ.version"
 _DIGEST = b"situ.program"
 # Compressed, the state of a pattern with very many groups is a quarter as large. Arrow's threads would only be in the
 # way: there are many small columns, and engines run shards side by side.
@@ -27,33 +34,47 @@ def pack(tables: Mapping[str, pa.Table]) -> bytes:
     >>> unpack(pack({"a": pa.table({"x": [1]})}))["a"].to_pylist()
     [{'x': 1}]
     """
-    names = pa.table({"name": pa.array(list(tables), pa.string())}, metadata={_MAGIC: str(VERSION).encode()})
+    names = pa.table({"name": pa.array(list(tables), pa.string())})
     sink = pa.BufferOutputStream()
     for table in (names, *tables.values()):
         with pa.ipc.new_stream(sink, table.schema, options=_WRITE) as writer:
             writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    content = sink.getvalue()
+    return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(content)) + content
 
 
 def unpack(data: bytes) -> dict[str, pa.Table]:
-    """The tables of `pack`; StateError if the bytes are none, or of another version."""
-    source = pa.BufferReader(data)
+    """The tables of `pack`; StateError if the bytes are none, are damaged, or of another version."""
+    content = _content(data)
+    source = pa.BufferReader(content)
     try:
-        names = _read(source)
-        version = (names.schema.metadata or {}).get(_MAGIC)
-        if version == str(VERSION).encode():
-            return {name: _read(source) for name in names.column("name").to_pylist()}
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        raise StateError("these bytes are no snapshot", remedy=f"Arrow says: {error}") from error
-    found = version.decode() if version else "none"
-    raise StateError(
-        f"the snapshot has version {found}, this situ reads version {VERSION}",
-        remedy="Read it with the situ that wrote it, or start without a snapshot.",
-    )
+        names = _read(source).column("name")
+        return {name: _read(source) for name in names.to_pylist()}
+    except (pa.ArrowException, OSError, MemoryError, ValueError, KeyError) as error:
+        raise damaged(str(error).partition("\n")[0]) from error
+
+
+def _content(data: bytes) -> pa.Buffer:
+    """What follows the header, if its checksum is that of the header."""
+    version, checksum = 0, 0
+    if data.startswith(_MAGIC) and len(data) >= _HEADER.size:
+        _, version, checksum = _HEADER.unpack_from(data)
+    elif _WITHOUT_HEADER not in data[:1000]:
+        raise StateError("these bytes are no snapshot", remedy="Give the bytes that `snapshot` gave.")
+    if version != VERSION:
+        raise StateError(
+            f"the snapshot has version {version or '2 or older'}, this situ reads version {VERSION}",
+            remedy="Read it with the situ that wrote it, or start without a snapshot.",
+        )
+    content = pa.py_buffer(data).slice(_HEADER.size)
+    require(zlib.crc32(content) == checksum, "its checksum is another one")
+    return content
 
 
 def _read(source: pa.BufferReader) -> pa.Table:
-    return pa.ipc.open_stream(source, options=_READ).read_all()
+    table = pa.ipc.open_stream(source, options=_READ).read_all()
+    table.validate(full=True)
+    return table
 
 
 def digest(*parts: object) -> str:

@@ -12,12 +12,22 @@ import pyarrow as pa
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
 from situ.kernel.arrays import I64, NO_DEADLINE
-from situ.kernel.batch import Batch, Calls, one_chunk
+from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
 from situ.kernel.groups import GroupIndex, is_among
 from situ.kernel.operator import SLICE, Chosen
 from situ.kernel.order import counting_order, number_positions
 from situ.kernel.sections import key_columns_of
 from situ.kernel.selections import key_columns
+from situ.kernel.state_checks import (
+    FARTHEST,
+    numbers,
+    require,
+    require_between,
+    require_columns,
+    require_event_times,
+    require_times,
+    require_whole,
+)
 from situ.kernel.store import Store, concat_stores, empty_store, gather, order_parts
 from situ.kernel.window_program import WINDOW_TABLES, WindowSteps
 
@@ -218,28 +228,57 @@ class WindowContent:
 
     def put(self, tables: Mapping[str, pa.Table]) -> None:
         """Add the state of groups that are not here, for which time has passed as far."""
-        closed_before = tables["until"].column("closed_before")[0].as_py()
+        closed_before = self._closed_before(tables["until"])
         if self.closed_before not in (_BEGINNING, closed_before):
             raise StateError(
                 f"{self.context.operator.name} has closed windows up to {self.closed_before} us, and the state that "
                 f"it is given up to {closed_before} us",
                 remedy="Let time pass as far in both before state is put in.",
             )
-        self.closed_before = closed_before
-        events = tables["events"].combine_chunks()
-        columns = {name: one_chunk(events.column(name)) for name in self.retained.columns}
-        rank, time, position = (events.column(name).to_numpy() for name in ("type_rank", "time", "position"))
-        zeros = np.zeros(len(time), np.int64)
-        added = Store(rank, time, zeros, position, zeros.astype(np.uint8), columns)
+        added = self._events_of(tables["events"])
+        self._put_counts(tables["counts"], added)
         self.retained = concat_stores(self.retained, added)
-        counts = tables["counts"]
-        numbers = self.counted.numbers(key_columns_of(counts, len(self.context.group_by)), counts.num_rows)
-        self.counts, self.closed = (_grown(values, len(self.counted)) for values in (self.counts, self.closed))
-        self.counts[numbers], self.closed[numbers] = (counts.column(n).to_numpy() for n in ("count", "closed"))
+        self.closed_before = closed_before
+
+    def _closed_before(self, until: pa.Table) -> int:
+        closed_before = numbers(until.column("closed_before"), np.int64, "times of windows")
+        require(len(closed_before) == 1, "windows have passed several times")
+        require_times(closed_before, "times of windows")
+        return int(closed_before[0])
+
+    def _events_of(self, events: pa.Table) -> Store:
+        columns = {name: one_chunk(events.column(name)) for name in self.retained.columns}
+        require_columns(columns, {name: column.type for name, column in self.retained.columns.items()})
+        for name in columns:
+            if name == ORIGINS or name.startswith("_in "):
+                require_whole(columns[name], name)
+        rank = numbers(events.column("type_rank"), np.int8, "types of events")
+        time, position = (numbers(events.column(name), np.int64, f"{name}s of events") for name in ("time", "position"))
+        require_between(rank, 0, len(self.context.inputs), "types of events")
+        require_event_times(time)
+        require_between(position, 0, FARTHEST, "positions of events")
+        zeros = np.zeros(len(time), np.int64)
+        return Store(rank, time, zeros, position, zeros.astype(np.uint8), columns)
+
+    def _put_counts(self, table: pa.Table, added: Store) -> None:
+        """For windows of events, by group: positions so far, and windows closed. All that is held is counted there."""
+        before = self.counted.used.copy()
+        groups = self.counted.numbers(key_columns_of(table, self._key_types), table.num_rows)
+        known = len(self.counted)
+        require(len(np.unique(groups)) == table.num_rows, "two counts have one group key")
+        require(not before[groups[groups < len(before)]].any(), "a group is counted already")
+        counts, closed = (numbers(table.column(name), np.int64, "counts of events") for name in ("count", "closed"))
+        require_between(counts, 0, FARTHEST, "counts of events")
+        require_between(closed, 0, counts // self.window.every + 1, "counts of windows")
+        if self.window.unit == "events":
+            self.counted.numbers([added.columns[f"group.{key}"] for key in self.context.group_by], len(added))
+            require(len(self.counted) == known, "events are not counted")
+        self.counts, self.closed = (_grown(values, known) for values in (self.counts, self.closed))
+        self.counts[groups], self.closed[groups] = counts, closed
 
 
-def _grown(numbers: I64, size: int) -> I64:
-    return np.concatenate([numbers, np.zeros(size - len(numbers), np.int64)])
+def _grown(values: I64, size: int) -> I64:
+    return np.concatenate([values, np.zeros(size - len(values), np.int64)])
 
 
 def pieces_of_windows(first: I64, last: I64, most: int) -> list[tuple[int, int]]:

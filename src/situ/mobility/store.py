@@ -15,9 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.errors import InputError
+from situ.core.types import TIMESTAMP_ARROW
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import EXTENT, Batch, as_timestamps, concat, one_chunk
 from situ.kernel.order import is_sorted
+from situ.kernel.state_checks import require_columns, require_event_times, require_sorted
 from situ.mobility.geometry import Shape
 from situ.mobility.pairs import PlacedEvents, Regions
 
@@ -90,7 +92,11 @@ class StoredEvents:
     @classmethod
     def of_table(cls, table: pa.Table) -> StoredEvents:
         columns = {name: one_chunk(table.column(name)) for name in table.column_names}
+        require_columns(columns, {TIME: TIMESTAMP_ARROW}, whole=True)
+        require_columns(columns, {X: pa.float64(), Y: pa.float64()})
         times = columns.pop(TIME).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        require_event_times(times)
+        require_sorted(times, "times of stored events")
         x, y = (reals(columns.pop(name)) for name in (X, Y))
         return cls(Batch(times, columns), x, y)
 

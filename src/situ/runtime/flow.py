@@ -8,11 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
+from situ.core.types import to_arrow
 from situ.graph.operators import Operator
 from situ.graph.query import Stream
 from situ.kernel.batch import Batch, concat, without_duplicates
@@ -20,6 +22,7 @@ from situ.kernel.compile import RuleProgram, start_operator
 from situ.kernel.matcher import WORTH_A_THREAD
 from situ.kernel.operator import SLICE, Chosen, Conditions, Produced, RunningOperator
 from situ.kernel.snapshot import digest_of, with_digest
+from situ.kernel.state_checks import numbers, require_times
 from situ.runtime.clock import BEGINNING
 from situ.runtime.inbox import Inbox
 
@@ -56,6 +59,10 @@ class _Node:
     def tests(self, event_type: str) -> set[Conditions]:
         return {*self.program.tests().get(event_type, ())}
 
+    def types(self, event_type: str) -> dict[str, pa.DataType]:
+        """The attributes of a type that it reads."""
+        return {name: to_arrow(type_) for name, type_ in self.program.context.schemas[event_type].attributes}
+
     def snapshot(self) -> dict[str, pa.Table]:
         """Its state, and what it has not read yet."""
         tables = self.tables(self.operator.snapshot())
@@ -70,7 +77,7 @@ class _Node:
         self.operator.put({part: tables[f"operator/{self.name}/{part}"] for part in self.program.digests()})
         for type_, inbox in self.inboxes.items():
             if (waiting := tables.get(f"inbox/{self.name}/{type_}")) is not None:
-                inbox.put(waiting, self.tests(type_))
+                inbox.put(waiting, self.types(type_), self.tests(type_))
 
 
 def operators_in(tables: Mapping[str, pa.Table]) -> set[str]:
@@ -239,12 +246,13 @@ class Flow:
         """
         if program is not None:
             self._add_operator(program)
-        for row in tables[_LOWS].to_pylist():
-            node = self.nodes[row["name"]]
+        lows = numbers(tables[_LOWS].column("time"), np.int64, "watermarks")
+        require_times(lows, "watermarks")
+        for name, low in zip(tables[_LOWS].column("name").to_pylist(), lows.tolist(), strict=True):
+            node = self.nodes[name]
             node.put(tables)
             # Of a flow that has no state yet, time has not passed; else what is put in may hold the operator back.
-            fresh = node.low_watermark == BEGINNING
-            node.low_watermark = row["time"] if fresh else min(node.low_watermark, row["time"])
+            node.low_watermark = low if node.low_watermark == BEGINNING else min(node.low_watermark, low)
 
     def restore(self, tables: Mapping[str, pa.Table], changed: Collection[str] = ()) -> None:
         """Go on from a snapshot. Operators whose program is not that of the snapshot start afresh if they are named
@@ -298,8 +306,10 @@ class Flow:
         type_, *readers = json.loads(table.schema.metadata[_PORT])
         for port, inbox in self._pending.items():
             if port.type == type_ and self._readers[port] == tuple(readers) and fitting >= {*readers}:
-                inbox.put(table, {t for name in readers for t in self.nodes[name].tests(type_)})
+                types = {} if not readers else self.nodes[readers[0]].types(type_)  # none: what moves alone reads it
+                inbox.put(table, types, {t for name in readers for t in self.nodes[name].tests(type_)})
                 return
         for name in readers:
             if name in fitting:
-                self.nodes[name].inboxes[type_].put(table, self.nodes[name].tests(type_))
+                node = self.nodes[name]
+                node.inboxes[type_].put(table, node.types(type_), node.tests(type_))

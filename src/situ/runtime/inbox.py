@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from situ.kernel.batch import Batch, concat, one_chunk
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, concat, one_chunk
 from situ.kernel.groups import is_among
-from situ.kernel.operator import Conditions
+from situ.kernel.operator import ORIGIN_LIST, SLICE, Conditions
+from situ.kernel.state_checks import damaged, numbers, require_columns, require_event_times
 from situ.lang.unparse import unparse_expression
 
 _TIME = "_inbox time"
 _TEST = "_inbox test "
+#: Columns beside the attributes.
+CARRIED = dict.fromkeys(EXTENT, pa.float64())
+_NEVER_NULL: Mapping[str, pa.DataType] = {ORIGINS: ORIGIN_LIST, SLICE: pa.int64()}
 
 
 class Inbox:
@@ -61,16 +65,26 @@ class Inbox:
         self.waiting = left.waiting
         return taken
 
-    def put(self, table: pa.Table, tests: Iterable[Conditions] = ()) -> None:
-        """Add what waited elsewhere. Of `tests`, those that were known need not be judged again."""
+    def put(self, table: pa.Table, types: Mapping[str, pa.DataType], tests: Iterable[Conditions] = ()) -> None:
+        """Add what waited elsewhere; `types` are those of the attributes. Of `tests`, those that were known need not be
+        judged again."""
         columns = {name: one_chunk(table.column(name)) for name in table.column_names}
-        times = columns.pop(_TIME).to_numpy()
+        times = numbers(columns.pop(_TIME), np.int64, "times of events")
+        require_event_times(times)
         known = {name: columns.pop(name) for name in table.column_names if name.startswith(_TEST)}
-        batch = Batch(times, columns)
+        present = {name: type_ for name, type_ in (CARRIED | dict(types)).items() if name in columns}
+        require_columns(columns, present)
+        require_columns(columns, {name: type_ for name, type_ in _NEVER_NULL.items() if name in columns}, whole=True)
+        batch = Batch(times, columns, _lacking)
         for conditions in tests:
             if (mask := known.get(_spelt(conditions))) is not None:
+                require_columns({"test": mask}, {"test": pa.bool_()}, whole=True)
                 batch.masks[conditions] = mask.to_numpy(zero_copy_only=False)
         self.add(batch)
+
+
+def _lacking(names: Iterable[str]) -> Mapping[str, pa.Array]:
+    raise damaged(f"it lacks {', '.join(names)} of events that wait")
 
 
 def _spelt(conditions: Conditions) -> str:

@@ -20,10 +20,29 @@ import pyarrow.compute as pc
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
 from situ.core.types import to_arrow
-from situ.kernel.arrays import I64, NO_DEADLINE
-from situ.kernel.batch import Batch, Calls, concat, concat_arrays, in_total_order, one_chunk, without_duplicates
-from situ.kernel.operator import Conditions, no_events
+from situ.graph.query import Stream
+from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.batch import (
+    ORIGINS,
+    Batch,
+    Calls,
+    concat,
+    concat_arrays,
+    in_total_order,
+    one_chunk,
+    without_duplicates,
+)
+from situ.kernel.operator import ORIGIN_LIST, Conditions, no_events
 from situ.kernel.snapshot import digest_of, with_digest
+from situ.kernel.state_checks import (
+    FARTHEST,
+    numbers,
+    require,
+    require_between,
+    require_columns,
+    require_sorted,
+    require_times,
+)
 from situ.lang.unparse import unparse_expression
 from situ.mobility.geometry import Shape
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
@@ -31,11 +50,11 @@ from situ.mobility.monitor import quality_interests
 from situ.mobility.moving_program import MovingProgram, place_of
 from situ.mobility.moving_query import DELIVERED, INTEREST, ORDER
 from situ.mobility.pairs import Regions
-from situ.mobility.store import Asking, EventStore, StoredEvents, evict_before, reals
+from situ.mobility.store import PLACED, Asking, EventStore, StoredEvents, evict_before, reals
 from situ.runtime.active import Active, Switch, in_order_of_keys, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
 from situ.runtime.flow import Flow, Port
-from situ.runtime.inbox import Inbox
+from situ.runtime.inbox import CARRIED, Inbox
 
 #: So many pairs of an event and an interest are read at once.
 PAIRS_AT_ONCE = 2_000_000
@@ -318,19 +337,77 @@ class MovingFlow:
                 f"the snapshot's state of {self.query.name} is of another program",
                 remedy=f"Let it start afresh: changed=['{self.query.name}']. Or use the query of the snapshot.",
             )
-        self.flow.restore(under("flow/", tables))
-        self._store = EventStore.from_tables(under("store/", tables))
+        so_far = [numbers(tables["so far"].column(name), np.int64, "counts") for name in _SO_FAR]
+        require(all(len(values) == 1 for values in so_far), "time has come to several places")
+        passed, next_key, next_order = (int(values[0]) for values in so_far)
+        require_times(so_far[0], "times")
+        require_between(np.concatenate(so_far[1:]), 0, FARTHEST, "counts of interests and events")
+        known, here = self._known_of(tables["known"], passed, next_key)
+        of_flow, stored = under("flow/", tables), under("store/", tables)
+        _require_interests(of_flow, self._keys_at_work(tables, known.keys[here]))
+        for name, table in stored.items():
+            self._require_stored(name, table)
+        self.flow.restore(of_flow)
+        self._store = EventStore.from_tables(stored)
         for name, table in under("events/", tables).items():
-            self._events[name].put(table, self._tests[name])
+            self._events[name].put(table, _types_of(self.streams[name]), self._tests[name])
         if "updates" in tables:
-            self._updates.put(tables["updates"])
-        columns = {name: one_chunk(tables["known"].column(name)) for name in tables["known"].column_names}
-        key, number, start, x, y = (columns[name].to_numpy() for name in ("key", "number", "start_us", "x", "y"))
+            self._updates.put(tables["updates"], _types_of(self.query.focal))
+        self._known, self._open = known, known.take(here)
+        self._passed, self._next_key, self._next_order = passed, next_key, next_order
+
+    def _known_of(self, table: pa.Table, passed: int, next_key: int) -> tuple[Active, np.ndarray]:
+        """The open interests of all consumers, one for each, and which of them are worked for here."""
+        nobody = self._nobody().interests
+        columns = {name: one_chunk(table.column(name)) for name in table.column_names}
+        require_columns(columns, {"consumer": nobody.consumer.type, "here": pa.bool_()}, whole=True)
+        require(len(columns["consumer"].unique()) == len(columns["consumer"]), "a consumer has two interests")
+        key, number, start = (numbers(columns[name], np.int64, "interests") for name in ("key", "number", "start_us"))
+        x, y = places_of(columns)
+        require_between(key, 0, next_key, "numbers of interests")
+        require_sorted(key, "numbers of interests", strictly=True)
+        require_between(number, 1, FARTHEST, "numbers of interests")
+        require_between(start, 1 - FARTHEST, passed, "times of interests")
         ends = np.full(len(key), NO_DEADLINE)
-        self._known = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
-        self._open = self._known.take(columns["here"].to_numpy(zero_copy_only=False))
-        so_far = (tables["so far"].column(name)[0].as_py() for name in _SO_FAR)
-        self._passed, self._next_key, self._next_order = so_far
+        known = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
+        return known, columns["here"].to_numpy(zero_copy_only=False)
+
+    def _keys_at_work(self, tables: Mapping[str, pa.Table], keys: I64) -> I64:
+        """The keys that groups of the flow may have, if these are the interests that are worked for here."""
+        return keys
+
+    def _require_stored(self, name: str, table: pa.Table) -> None:
+        """StateError, unless stored events have the columns that `_keep` gives them."""
+        columns = {column: one_chunk(table.column(column)) for column in table.column_names}
+        read = self.program.columns_read(name, self._tests[name])
+        tests = [_spelt(conditions) for conditions in self._tests[name] if conditions]
+        require({*columns} == {*read, *tests, ORDER, *PLACED}, f"stored events of {name} have other columns")
+        require_columns(columns, {test: pa.bool_() for test in tests} | {ORDER: pa.int64()}, whole=True)
+        types = {n: type_ for n, type_ in (_types_of(self.streams[name]) | CARRIED).items() if n in columns}
+        require_columns(columns, types)
+        if ORIGINS in columns:
+            require_columns(columns, {ORIGINS: ORIGIN_LIST}, whole=True)
+
+
+def _require_interests(tables: Mapping[str, pa.Table], keys: I64) -> None:
+    """StateError, unless all state is that of some interests: what others find, nobody could be given."""
+    for name, table in tables.items():
+        # INTEREST is the first group key of every rule, and an attribute of every event.
+        named = [column for column in ("key 0", f"group.{INTEREST}", INTEREST) if column in table.column_names]
+        for column in named[:1]:
+            mine = pc.all(pc.is_in(table.column(column), pa.array(keys)), min_count=0)
+            require(mine.as_py(), f"{name} has state of interests that are not there")
+
+
+def places_of(columns: Mapping[str, pa.Array]) -> tuple[F64, F64]:
+    """Where interests or regions of a snapshot are; StateError if one is nowhere."""
+    x, y = (numbers(columns[name], np.float64, "places") for name in ("x", "y"))
+    require((np.isfinite(x) & np.isfinite(y)).all(), "places are none")
+    return x, y
+
+
+def _types_of(stream: Stream) -> dict[str, pa.DataType]:
+    return {attribute.name: to_arrow(attribute.type) for attribute in stream.attributes}
 
 
 def _spelt(conditions: Conditions) -> str:

@@ -13,9 +13,19 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.memory import MemoryBudget
+from situ.core.types import to_arrow
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import Batch, concat
 from situ.kernel.machine import jit
+from situ.kernel.state_checks import (
+    FARTHEST,
+    numbers,
+    require,
+    require_between,
+    require_columns,
+    require_event_times,
+    require_sorted,
+)
 from situ.mobility.interests import Interests
 from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY
@@ -27,7 +37,7 @@ from situ.runtime.active import Active, in_spatiotemporal_order
 from situ.runtime.clock import BEGINNING
 from situ.runtime.flow import Flow
 from situ.runtime.inbox import Inbox
-from situ.runtime.moving import MovingFlow
+from situ.runtime.moving import MovingFlow, places_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,16 +227,40 @@ class ReusingFlow(MovingFlow):
         super().restore(tables, afresh)
         if self._passed == BEGINNING:
             return
-        keys, start, x, y = (tables["regions"].column(name).to_numpy() for name in ("key", "start_us", "x", "y"))
+        keys = self._keys_at_work(tables, self._open.keys)
+        start = numbers(tables["regions"].column("start_us"), np.int64, "times of regions")
+        require_event_times(start)
+        x, y = places_of({name: tables["regions"].column(name) for name in ("x", "y")})
         consumer = pa.nulls(len(keys), self._open.interests.consumer.type)
         ends = np.full(len(keys), NO_DEADLINE)
-        self._regions_open = Active(Interests(consumer, np.zeros(len(keys), np.int64), start, ends, x, y), keys)
-        fits = (tables["served"].column(name).to_numpy() for name in ("region", "precision", "recall"))
-        self._served = Served(self._open, *fits)
-        self._next_region = tables["next region"].column("key")[0].as_py()
-        self._going = tables["going"].column("count").to_numpy().copy()
+        regions = Interests(consumer, np.zeros(len(keys), np.int64), start, ends, x, y)
+        next_region = numbers(tables["next region"].column("key"), np.int64, "numbers of regions")
+        require(len(next_region) == 1, "numbers of regions are several")
+        require_between(next_region, 0, FARTHEST, "numbers of regions")
+        require_between(keys, 0, int(next_region[0]), "numbers of regions")
+        going = numbers(tables["going"].column("count"), np.int64, "counts")
+        require(len(going) == len(self._going), "counts are others")
+        require_between(going, 0, FARTHEST, "counts")
+        self._served = self._served_of(tables["served"], keys)
+        self._regions_open = Active(regions, keys)
+        self._next_region, self._going = int(next_region[0]), going
         if "found" in tables:
-            self._found.put(tables["found"])
+            schema = self.program.programs[self.query.name].context.operator.schema
+            require_columns({INTEREST: tables["found"].column(INTEREST)}, {INTEREST: pa.int64()}, whole=True)
+            self._found.put(tables["found"], {name: to_arrow(type_) for name, type_ in schema.attributes})
+
+    def _keys_at_work(self, tables: Mapping[str, pa.Table], keys: I64) -> I64:
+        regions = numbers(tables["regions"].column("key"), np.int64, "numbers of regions")
+        require_sorted(regions, "numbers of regions", strictly=True)
+        return regions
+
+    def _served_of(self, table: pa.Table, regions: I64) -> Served:
+        """By which regions the open interests are served."""
+        region = numbers(table.column("region"), np.int64, "numbers of regions")
+        precision, recall = (numbers(table.column(name), np.float64, "qualities") for name in ("precision", "recall"))
+        require(len(region) == len(self._open) and np.isin(region, regions).all(), "interests are served by no region")
+        require(((precision >= 0) & (precision <= 1) & (recall >= 0) & (recall <= 1)).all(), "qualities are none")
+        return Served(self._open, region, precision, recall)
 
 
 def _by_start(new: Active) -> Active:

@@ -30,6 +30,7 @@ from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
 from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
 from situ.kernel.operator import Chosen, contexts_of
 from situ.kernel.snapshot import pack, unpack
+from situ.kernel.state_checks import FARTHEST, damage_is_told, numbers, require_between, require_times
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
@@ -312,8 +313,17 @@ class Engine:
 
     def restore(self, snapshot: bytes, *, changed: Collection[str] = ()) -> None:
         """Go on from a snapshot. Operators whose program is not that of the snapshot start afresh if they are named
-        in `changed`, and are refused otherwise. New ones begin with the next event."""
+        in `changed`, and are refused otherwise. New ones begin with the next event.
+
+        StateError if the snapshot is damaged; then make a new Engine, because this one may have taken over a part."""
         tables = unpack(snapshot)
+        with damage_is_told():
+            self._restore(tables, changed)
+
+    def _restore(self, tables: Mapping[str, pa.Table], changed: Collection[str]) -> None:
+        rows_read = numbers(tables["read"].column("rows"), np.int64, "counts of rows")
+        require_between(rows_read, 0, FARTHEST, "counts of rows")
+        require_times(numbers(tables["clock"].column("time"), np.int64, "times"), "times")
         self._flow.restore(tables, changed)
         for name, moving in self._moving.items():
             of_moving = under(f"moving/{name}/", tables)
@@ -321,9 +331,9 @@ class Engine:
                 moving.restore(of_moving, afresh=name in changed)
         self._time.restore(tables["clock"])
         self._time.resume(self.clock())
-        for row in tables["read"].to_pylist():
-            if row["stream"] in self._readers:
-                self._readers[row["stream"]].rows_read = row["rows"]
+        for name, rows in zip(tables["read"].column("stream").to_pylist(), rows_read.tolist(), strict=True):
+            if name in self._readers:
+                self._readers[name].rows_read = rows
 
     def program(self, name: str) -> RuleProgram:
         """What the kernel runs for a definition or subscription; prints itself."""

@@ -21,6 +21,7 @@ from situ.io.json_text import rows_to_json
 from situ.kernel.batch import EXTENT, Batch
 from situ.kernel.operator import SLICE, Produced
 from situ.kernel.snapshot import pack, unpack
+from situ.kernel.state_checks import FARTHEST, damage_is_told, numbers, require_between, require_times
 from situ.mobility.moving_program import MovingProgram
 from situ.reuse.deal import Shards
 from situ.reuse.totals import Totals
@@ -175,7 +176,9 @@ class StreamStage:
         }
         running = _Shard(shard, stage.flow, moving, stage.ports, clock, lows)
         if state is not None:
-            self._restore(running, unpack(state))
+            tables = unpack(state)
+            with damage_is_told():
+                self._restore(running, tables)
         return running
 
     def _restore(self, running: _Shard, tables: Mapping[str, pa.Table]) -> None:
@@ -198,6 +201,10 @@ class StreamStage:
         for name, moving in running.moving.items():
             if name in moved:
                 moving.restore(under(f"moving/{name}/", tables), afresh=name in self.changed)
+        for table, column in ((tables["clock"], "time"), (about, "low")):
+            require_times(numbers(table.column(column), np.int64, "times"), "times")
+        seen_s = tables["clock"].column("seen_at").drop_null()
+        require_between(numbers(seen_s, np.float64, "times"), 0, FARTHEST, "times of the wall")
         running.clock.restore(tables["clock"])
         before = {(row["type"], row["shard"]): row["low"] for row in about.to_pylist()}
         running.lows.update({key: low for key, low in before.items() if key in running.lows})
