@@ -48,7 +48,8 @@ def test_the_next_micro_batch_is_the_first_that_is_not_committed(tmp_path: Path)
     [
         ('{"version": 7}', "version 7"),
         ("{", "says nothing"),
-        ('{"version": 1, "query": "x"}', "says nothing"),
+        ('{"version": 2, "query": "x"}', "says nothing"),
+        ('{"version": 1, "query": "x"}', "version 1, this situ reads version 2"),
         ("[]", "says nothing"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from collections import Counter
@@ -18,6 +17,7 @@ import pytest
 
 from situ.core.errors import InputError, SituError, StateError
 from situ.runtime.embedded import Engine
+from situ.runtime.spark.checkpoint import Checkpoint
 from situ.runtime.spark.errors import SparkError
 from situ.runtime.spark.query_errors import query_error
 from situ.runtime.spark.rule_change import Change
@@ -325,8 +325,10 @@ def test_errors_of_workers_and_sinks_are_situs(spark: SparkSession, place: Place
         place.follower(spark, place.job(), lambda output, query: Defect()).run(lambda told: None)
     once(spark, place)
     assert place.found("Rise") == found_by_engine(RISE, range(1))
-    manifest = place.directory / "ck" / "query.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"shards": 3}))
+    checkpoint = Checkpoint(place.directory / "ck")
+    known = checkpoint.manifest()
+    assert known is not None
+    checkpoint.write(replace(known, shards=3))
     place.give(1)
     with pytest.raises(StateError, match="state is in 2 shards, and the query runs with 3"):
         once(spark, place)
@@ -335,7 +337,7 @@ def test_errors_of_workers_and_sinks_are_situs(spark: SparkSession, place: Place
 @pytest.mark.slow
 def test_partitions_are_those_of_the_checkpoint(spark: SparkSession, place: Place) -> None:
     """With others, Spark would not find the state again."""
-    from situ.runtime.spark.checkpoint import Checkpoint, Manifest
+    from situ.runtime.spark.checkpoint import Manifest
     from situ.runtime.spark.opening import open_rules
     from situ.runtime.spark.rules import RuleStore
 

@@ -145,7 +145,7 @@ def test_what_a_crash_left_unfinished_does_not_count(tmp_path: Path) -> None:
     assert store.last() is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"version": 1}', '{"version": 1, "number": 0, "texts": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"version": 2}', '{"version": 2, "number": 0, "texts": 3}'])
 def test_damaged_rules_are_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "0.json").write_text(text)
     with pytest.raises(StateError) as caught:
@@ -157,8 +157,8 @@ def test_damaged_rules_are_an_error(tmp_path: Path, text: str) -> None:
 def test_rules_of_another_version_are_refused(tmp_path: Path) -> None:
     RuleStore(tmp_path).commit(begin(RISE).rules)
     stored = json.loads((tmp_path / "0.json").read_text())
-    (tmp_path / "0.json").write_text(json.dumps(stored | {"version": 2}))
-    with pytest.raises(StateError, match="version 2"):
+    (tmp_path / "0.json").write_text(json.dumps(stored | {"version": 3}))
+    with pytest.raises(StateError, match="version 3"):
         RuleStore(tmp_path).last()
 
 

@@ -12,7 +12,6 @@ All of it is private, as results are. Spark makes its files with the modes that 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import tempfile
 import uuid
@@ -20,16 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from situ.core.errors import InputError, StateError
 from situ.graph.query import Query, Stream
 from situ.io.permissions import PRIVATE, Permissions
 from situ.lang.unparse import unparse
+from situ.runtime.spark.sealed_json import seal, unseal
 from situ.runtime.spark.stream_addresses import directory_of, scheme_of
 
 #: Of DIR/query.json.
-VERSION = 1
+VERSION = 2
 
 _LOCK, _QUERY, _SOURCES, _SPARK = "lock", "query.json", "sources", "spark"
 
@@ -51,9 +50,6 @@ class Manifest:
         cls, streams: Sequence[Stream], addresses: Mapping[str, str], shards: int, partitions: int, levels: int
     ) -> Manifest:
         return cls(str(uuid.uuid4()), declarations(streams), origins(addresses), shards, partitions, levels)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"version": VERSION, **asdict(self)}
 
 
 def declarations(streams: Sequence[Stream]) -> dict[str, str]:
@@ -162,24 +158,16 @@ class Checkpoint:
         if not path.exists() or not self.has_begun:
             return None
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            version = stored.pop("version", None)
-            if version == VERSION:
-                return Manifest(**stored)
-        except (ValueError, TypeError, AttributeError) as error:
+            return Manifest(**unseal(path.read_bytes(), VERSION, str(path)))
+        except (ValueError, TypeError) as error:
             raise StateError(
-                "this says nothing about a checkpoint of situ's",
+                "this says nothing about a checkpoint of situ's, or is damaged",
                 place=str(path),
                 remedy="Restore it from a backup, or begin with a new --checkpoint.",
             ) from error
-        raise StateError(
-            f"the checkpoint has version {version}, this situ reads version {VERSION}",
-            place=str(path),
-            remedy="Run it with the situ that wrote it, or with a new --checkpoint.",
-        )
 
     def write(self, manifest: Manifest) -> None:
-        write_whole(self.directory / _QUERY, json.dumps(manifest.to_json(), indent=1), self.permissions)
+        write_whole(self.directory / _QUERY, seal(asdict(manifest), VERSION), self.permissions)
         self.permissions.make_directory(self.directory / _SPARK)
 
 

@@ -200,7 +200,7 @@ class MqttStreamReader(DataSourceStreamReader):
 
 def block_to_rows(block: Block) -> pa.RecordBatch:
     """
-    >>> block_to_rows(Block(7, b'["city/1", "{}"]\\n')).to_pylist()
+    >>> block_to_rows(Block(7, b'5f03ff90 ["city/1", "{}"]\\n')).to_pylist()
     [{'value': '{}', '_place': 'city/1:7', 'topic': 'city/1'}]
     """
     messages = list(block.messages())

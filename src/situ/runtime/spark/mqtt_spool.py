@@ -1,8 +1,8 @@
 """Messages on disk, numbered: what came from a broker is kept until Spark has committed it.
 
-A spool is a directory of segments. A segment is a file of JSON lines, one per message, and its name is the number of
-its first message. Lines are only added, and are part of the spool once they are on the disk (fsync). So a range of
-numbers gives the same messages whenever it is read, which is what Spark asks of a source.
+A spool is a directory of segments. A segment is a file of lines, one per message: a checksum, and the message as JSON.
+Its name is the number of its first message. Lines are only added, and are part of the spool once they are on the disk
+(fsync). So a range of numbers gives the same messages whenever it is read, which is what Spark asks of a source.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import fcntl
 import json
 import os
 import threading
+import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
@@ -26,12 +27,19 @@ import numpy as np
 
 from situ.core.errors import InputError, StateError
 from situ.io.permissions import PRIVATE
+from situ.runtime.spark.sealed_json import seal, unseal
 
 #: A segment is closed above this size; only whole segments are deleted.
 SEGMENT_BYTES = 8 << 20
 
 #: How long a spool may still be held by a process that is about to end.
 LOCK_S = 30.0
+
+#: Of session.json.
+SESSION_VERSION = 1
+
+#: Before each message: the checksum in hexadecimal digits, and a blank.
+_CHECKSUM_BYTES = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +152,7 @@ class Spool:
                 following = min(fitting if pieces else max(fitting, number + 1), stop)
                 if following > number:
                     pieces.append(_bytes_between(segment.path, begin, segment.start(following)))
+                    _require_whole(pieces[-1], number, segment.path)
                     size += len(pieces[-1])
                     number = following
                 else:
@@ -163,14 +172,23 @@ class Spool:
     def session(self) -> Session | None:
         """What this spool was to the broker when it was last used."""
         file = self.directory / "session.json"
-        return Session(**json.loads(file.read_bytes())) if file.exists() else None
+        if not file.exists():
+            return None
+        try:
+            return Session(**unseal(file.read_bytes(), SESSION_VERSION, str(file)))
+        except (ValueError, TypeError) as error:
+            raise StateError(
+                "this says nothing about a session with a broker, or is damaged",
+                place=str(file),
+                remedy="Bring it back. Without it, the broker takes this for a new client: what it keeps is not sent.",
+            ) from error
 
     def keep(self, session: Session) -> None:
         """Writes down what this spool is to the broker."""
         file = self.directory / "session.json"
         unfinished = file.with_suffix(".tmp")
         with open(unfinished, "w", encoding="utf-8", opener=PRIVATE.opener) as out:
-            json.dump({"client_id": session.client_id, "topic": session.topic}, out)
+            out.write(seal(asdict(session), SESSION_VERSION))
             out.flush()
             os.fsync(out.fileno())
         unfinished.rename(file)
@@ -196,12 +214,33 @@ def _message_to_line(message: Message) -> bytes:
         entry = [message.topic, message.payload.decode()]
     except UnicodeDecodeError:
         entry = [message.topic, base64.b64encode(message.payload).decode(), "base64"]
-    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+    text = json.dumps(entry, ensure_ascii=False).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
 def _line_to_message(line: bytes) -> Message:
-    topic, payload, *encoding = json.loads(line)
+    topic, payload, *encoding = json.loads(line[_CHECKSUM_BYTES:])
     return Message(topic, base64.b64decode(payload) if encoding else payload.encode())
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line is as it was written, with or without its end."""
+    text = line.rstrip(b"\n")
+    return text[:_CHECKSUM_BYTES] == b"%08x " % zlib.crc32(text[_CHECKSUM_BYTES:])
+
+
+def _require_whole(lines: bytes, first: int, path: Path) -> None:
+    for number, line in enumerate(lines.splitlines(), first):
+        if not _is_whole(line):
+            raise _damaged(path, number)
+
+
+def _damaged(path: Path, number: int) -> StateError:
+    return StateError(
+        f"message {number} of the spool is damaged",
+        place=str(path),
+        remedy="Bring back the spool and the checkpoint from a backup, or start anew with neither.",
+    )
 
 
 def _bytes_between(path: Path, start: int, end: int) -> bytes:
@@ -234,10 +273,15 @@ def _found_segments(directory: Path) -> list[_Segment]:
 def _segment(path: Path, last: bool) -> _Segment:
     """Lines that a crash cut off were never acknowledged, so the broker sends their messages again."""
     data = path.read_bytes()
+    if data.startswith(b"["):
+        raise StateError(
+            "an older situ wrote these messages, without checksums",
+            place=str(path),
+            remedy="Let that one read them to the end, or start anew without spool and checkpoint.",
+        )
     ends = (np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1).tolist()
     if last:
-        whole = _whole_lines(data, ends)
-        del ends[whole:]
+        del ends[_whole_lines(data, ends, path) :]
         size = ends[-1] if ends else 0
         if size < len(data):
             with path.open("r+b") as file:
@@ -246,16 +290,14 @@ def _segment(path: Path, last: bool) -> _Segment:
     return _Segment(path, int(path.stem), array("q", ends))
 
 
-def _whole_lines(data: bytes, ends: list[int]) -> int:
-    """How many lines at the beginning are messages. Behind a crash of the machine, there may be anything."""
-    begin = 0
-    for count, end in enumerate(ends):
-        try:
-            _line_to_message(data[begin:end])
-        except (ValueError, TypeError, AttributeError):
-            return count
-        begin = end
-    return len(ends)
+def _whole_lines(data: bytes, ends: list[int], path: Path) -> int:
+    """How many lines at the beginning are messages. Behind a crash of the machine, there may be anything, but no
+    message: one that follows was on the disk, and so was what is damaged before it."""
+    whole = [_is_whole(data[begin:end]) for begin, end in pairwise([0, *ends])]
+    count = whole.index(False) if False in whole else len(whole)
+    if any(whole[count:]):
+        raise _damaged(path, int(path.stem) + count)
+    return count
 
 
 def _locked(path: Path, lock_s: float) -> BinaryIO:

@@ -6,7 +6,6 @@ files beside the checkpoint, so that after a crash the query goes on with the ru
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -24,10 +23,11 @@ from situ.lang.resolve import resolve
 from situ.runtime.spark.checkpoint import write_whole
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.rule_change import Change, change_of, rules_of
+from situ.runtime.spark.sealed_json import seal, unseal
 from situ.runtime.spark.sink_limits import require_held
 
 #: Of the files in DIR/rules.
-VERSION = 1
+VERSION = 2
 
 _SUFFIX = ".situ"
 
@@ -54,18 +54,9 @@ class Rules:
     change: Change = field(default_factory=Change)
     since: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {"version": VERSION, **asdict(self)}
-
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], place: str) -> Rules:
-        """What `to_json` gave; StateError if it is none, or of another version."""
-        if stored.get("version") != VERSION:
-            raise StateError(
-                f"these rules have version {stored.get('version')}, this situ reads version {VERSION}",
-                place=place,
-                remedy="Run it with the situ that wrote them, or with a new --checkpoint.",
-            )
+        """Rules as they were stored; StateError if these are none."""
         try:
             return cls(
                 number=stored["number"],
@@ -100,17 +91,15 @@ class RuleStore:
             return None
         path = self._directory / f"{max(numbers)}.json"
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:  # no JSON, or no UTF-8
+            stored = unseal(path.read_bytes(), VERSION, str(path))
+        except ValueError as error:  # no JSON, no UTF-8, or not as it was written
             raise _damaged(str(path)) from error
-        if not isinstance(stored, dict):
-            raise _damaged(str(path))
         return Rules.from_json(stored, str(path))
 
     def commit(self, rules: Rules) -> None:
         """From now on these are in force, also after a crash at any moment."""
         self._permissions.make_directory(self._directory)
-        text = json.dumps(rules.to_json(), indent=1)
+        text = seal(asdict(rules), VERSION)
         write_whole(self._directory / f"{rules.number}.json", text, self._permissions)
 
     def clear(self) -> None:
