@@ -12,9 +12,11 @@ from hypothesis import given
 from deep_patterns import MOST_EVENTS, DeepPen, deep_scenario
 from runtime.comparison import expected, feed, run
 from runtime.test_oracle import CHECKS, delayed, restarted
+from situ.core.errors import QueryError
 from situ.graph.patterns import Absence, And, Follow, Loop, Or, Pattern, Seq, Step
 from situ.lang.resolve import has_unbounded_state
 from situ.lang.unparse import unparse
+from situ.runtime.embedded import Engine
 from strategies import Scenario, answered, scenarios
 
 BLOCK = 60
@@ -48,6 +50,14 @@ def test_whole_input_shrinks(scenario: Scenario) -> None:
     if (answer := answered(scenario)) is not None:
         graph, result = answer
         assert run(graph, scenario.events) == expected(graph, result)
+
+
+def test_very_many_ways_past_greedy_loops_are_refused() -> None:
+    """Twenty pairs of alternatives would be a million ways."""
+    pairs = " then ".join(f"(A* greedy as a{i} or B* greedy as b{i})" for i in range(20))
+    streams = "stream A(ts int) time ts in s stream B(ts int) time ts in s"
+    with pytest.raises(QueryError, match="more than 62 ways past the greedy loops"):
+        Engine(f"{streams} subscribe M detect A as first then {pairs} then B as end within 5 s")
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 A part that can be empty may be passed over. If it is a greedy loop, passing over it forbids what its heads could have
 taken on the way. So whoever passes over parts takes along what they would have accepted: a head that stands behind
-them (`passed`), and a partial match that has taken no event of the sequence yet (`_Exit.passed`). Where there are
+them (`Head.passed`), and a partial match that has taken no event of the sequence yet (`Exit.passed`). Where there are
 several ways to pass, by alternatives or by loops around a loop, one of them has to be open.
 """
 
