@@ -70,13 +70,15 @@ def near_of(output: Output, rows: pa.Table) -> list[Delivered]:
     return rows_of(pa.table({name: rows[column] for name, column in names.items()} | {"_time": rows["_time"]}))
 
 
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(
+    ("shards", "seeds"), [(3, [1]), *(pytest.param(shards, [0, 1, 2], marks=pytest.mark.storm) for shards in (1, 3))]
+)
 @pytest.mark.parametrize("interest", INTERESTS[:3])
 @pytest.mark.parametrize("rule", RULES)
-def test_shards_find_what_the_embedded_engine_finds(rule: str, interest: str, shards: int) -> None:
+def test_shards_find_what_the_embedded_engine_finds(rule: str, interest: str, shards: int, seeds: list[int]) -> None:
     text = text_of(rule, interest).replace("at (x, y)", "at (x, y) watermark 3 s")
     some = 0
-    for seed in range(3):
+    for seed in seeds:
         rng = np.random.default_rng([shards, len(rule), seed])
         pieces = pieces_of(rng, random_events(rng, seconds=20))
         expected = found_by(text, pieces)
