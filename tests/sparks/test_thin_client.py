@@ -81,7 +81,9 @@ def client(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_batches_streams_and_errors(server: str, folder: Path) -> None:
-    done = client("-c", PROGRAM, server, folder)
+    program = folder / "program.py"  # the client takes `python -c` for a doctest of its own
+    program.write_text(PROGRAM)
+    done = client(program, server, folder)
     lines = done.stdout.splitlines()
     assert (done.returncode, lines) == (
         0,
