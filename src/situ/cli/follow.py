@@ -192,12 +192,20 @@ def session_conf(spark: OnSpark, manifest: Manifest | None, addresses: list[str]
 
     if running_session() is not None:
         return spark.conf
-    conf = spark.conf | packages_for(addresses, spark.conf)
+    remote = place_of(spark, os.environ).startswith("sc://")  # whose server has jars of its own, and takes no others
+    conf = spark.conf | ({} if remote else packages_for(addresses, spark.conf))
     if manifest is not None:
         conf.setdefault(PARTITIONS, str(manifest.partitions))
     elif (cores := local_cores(spark, os.environ)) is not None:
         conf.setdefault(PARTITIONS, str(cores))
     return conf
+
+
+def place_of(spark: OnSpark, environ: Mapping[str, str]) -> str:
+    """Where Spark is to run, by the command line, Spark's own files and the environment."""
+    known = spark_defaults(environ) | spark.conf
+    remote = known.get("spark.remote") or environ.get("SPARK_REMOTE")
+    return spark.master or remote or known.get("spark.master") or "local[*]"
 
 
 def local_cores(spark: OnSpark, environ: Mapping[str, str]) -> int | None:
@@ -206,10 +214,7 @@ def local_cores(spark: OnSpark, environ: Mapping[str, str]) -> int | None:
     >>> local_cores(OnSpark("local[3]", {}), {}), local_cores(OnSpark("yarn", {}), {})
     (3, None)
     """
-    known = spark_defaults(environ) | spark.conf
-    remote = known.get("spark.remote") or environ.get("SPARK_REMOTE")
-    where = spark.master or remote or known.get("spark.master") or "local[*]"
-    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", where)
+    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", place_of(spark, environ))
     if found is None:
         return None
     if found[1] == "*":
