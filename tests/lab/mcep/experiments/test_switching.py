@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from situ.lab.figure import QUICK, Figure
-from situ.lab.mcep.experiments import switching as mcep_switching
 from situ.lab.mcep.experiments.switching import (
     STRATEGIES,
     TOWN_M,
@@ -109,7 +108,3 @@ def test_figure_6d_windows_miss_little_and_cost_little() -> None:
     assert max(values(figure, "windows: overhead")) < 0.1
     assert values(figure, "none: overhead") == [0.0, 0.0]
     assert values(figure, "none: completeness")[-1] < values(figure, "windows: completeness")[-1]
-
-
-def test_every_figure_is_there() -> None:
-    assert all(hasattr(mcep_switching, f"figure_6{letter}") for letter in "abcd")
