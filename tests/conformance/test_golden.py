@@ -69,5 +69,6 @@ def test_a_streaming_query_goes_on_from_the_bytes(name: str) -> None:
 @pytest.mark.parametrize("path", OLDER, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_another_version_is_refused_by_its_number(path: Path) -> None:
     (number,) = re.findall(r"\d+", path.parent.name)
-    with pytest.raises(StateError, match=rf"version {number}( or older)?, this situ reads version {snapshot.VERSION}\."):
+    refused = rf"version {number}( or older)?, this situ reads version {snapshot.VERSION}\."
+    with pytest.raises(StateError, match=refused):
         snapshot.unpack(path.read_bytes())

@@ -12,7 +12,7 @@ from conformance.by_oracle import Oracle
 from conformance.embedded import InPieces, Whole
 from conformance.question import Executor, Question, Rows, rows_of, scenario_to_question
 from conformance.ways import ENGINES
-from deep_patterns import deep_scenario
+from deep_patterns import MOST_EVENTS, DeepPen, deep_scenario
 from oracle import TooLarge
 from runtime.spark.streaming_without_spark import random_rules, random_streams
 from seed_blocks import blocks
@@ -69,7 +69,7 @@ def several_rules(seed: int) -> Question:
 
 def nested(seed: int) -> Question:
     """Loops, groups, alternatives and absences inside each other."""
-    return scenario_to_question(f"nested {seed}", deep_scenario(seed))
+    return scenario_to_question(f"nested {seed}", deep_scenario(seed, watermark_s=WATERMARK_S))
 
 
 QUICK_ONES = {way: ENGINES[way] for way in ("embedded whole", "embedded in pieces", "batch stage")}
@@ -92,9 +92,20 @@ def test_several_rules(block: int) -> None:
     in_blocks(10, block, several_rules, QUICK_ONES)
 
 
-@blocks(1, 5, 25)
+@blocks(2, 10, 60)
 def test_patterns_that_nest(block: int) -> None:
-    in_blocks(20, block, nested, QUICK_ONES | KEEPING)
+    in_blocks(20, block, nested, QUICK_ONES)
+
+
+@blocks(1, 4, 20)
+def test_patterns_that_nest_with_their_state_as_bytes(block: int) -> None:
+    in_blocks(20, block, nested, KEEPING)
+
+
+@CHECKS
+@given(scenarios(definitions=0, most=MOST_EVENTS, pen=DeepPen))
+def test_what_nests_and_fails_shrinks(scenario: Scenario) -> None:
+    check(scenario_to_question("found by Hypothesis", scenario), {"whole": Whole(), "in pieces": InPieces()})
 
 
 #: Seeds that found a bug once: groups renumbered by a restart, `immediately` and `and` in timed-out output, `last`

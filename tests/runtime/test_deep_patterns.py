@@ -1,55 +1,17 @@
-"""Patterns that nest: the engine gives what the oracle says, whole, in pieces, out of order and after restarts."""
+"""Patterns that nest: which shapes the conformance suite asks, and what is refused."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
 
-from deep_patterns import MOST_EVENTS, DeepPen, deep_scenario
-from runtime.comparison import expected, feed, run
-from runtime.test_oracle import CHECKS, delayed, restarted
+from deep_patterns import deep_scenario
 from situ.core.errors import QueryError
 from situ.graph.patterns import Absence, And, Follow, Loop, Or, Pattern, Seq, Step
-from situ.lang.resolve import has_unbounded_state
-from situ.lang.unparse import unparse
 from situ.runtime.embedded import Engine
-from strategies import Scenario, answered, scenarios
-
-BLOCK = 60
-
-
-@pytest.mark.parametrize("block", [*range(2), *(pytest.param(b, marks=pytest.mark.slow) for b in range(2, 20))])
-def test_whole_input(block: int) -> None:
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
-        scenario = deep_scenario(seed)
-        if (answer := answered(scenario)) is not None:
-            graph, result = answer
-            assert run(graph, scenario.events) == expected(graph, result), f"seed {seed}\n{unparse(scenario.query)}"
-
-
-@pytest.mark.parametrize("block", [0, *(pytest.param(b, marks=pytest.mark.slow) for b in range(1, 6))])
-def test_pieces_out_of_order_and_restarts(block: int) -> None:
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
-        scenario = deep_scenario(seed, watermark_s=2)
-        if (answer := answered(scenario)) is None or any(map(has_unbounded_state, answer[0].operators)):
-            continue
-        graph, result = answer
-        want = expected(graph, result)
-        fed = delayed(random.Random(seed), scenario.events, 2)
-        assert feed(graph, fed) == want, f"seed {seed}\n{unparse(scenario.query)}"
-        assert feed(graph, fed, restarted) == want, f"seed {seed}, with restarts\n{unparse(scenario.query)}"
-
-
-@CHECKS
-@given(scenarios(definitions=0, most=MOST_EVENTS, pen=DeepPen))
-def test_whole_input_shrinks(scenario: Scenario) -> None:
-    if (answer := answered(scenario)) is not None:
-        graph, result = answer
-        assert run(graph, scenario.events) == expected(graph, result)
+from strategies import answered
 
 
 @pytest.mark.parametrize(
