@@ -70,6 +70,8 @@ def follow(folder: Path, *options: object) -> tuple[int, str, str]:
         (["--shards", "3"], "--shards is for --follow", "Add --follow"),
         (["--levels", "3"], "--levels is for --follow", "Add --follow"),
         (["--metrics", "9400"], "--metrics is for --follow", "Add --follow"),
+        (["--clock-back-to", "2026-03-01"], "--clock-back-to is for --follow", "Add --follow"),
+        (["--follow", "--checkpoint", "ck", "--clock-back-to", "noon"], "'noon' is no time", "2026-03-01T10:00:00"),
         (["--out", "kafka://h:9092/t"], "takes results of --follow only", "a directory"),
     ],
 )
@@ -125,6 +127,12 @@ def test_a_job(folder: Path) -> None:
     job = job_of(folder / "doors.situ", [f"Door={folder / 'a=b'}"], options)
     assert (job.text, job.addresses) == (DOORS, {"Door": str(folder / "a=b")})
     assert (job.every_us, job.once, job.shards, job.levels) == (1_500_000, False, 3, 2)
+
+
+@pytest.mark.parametrize("text", ["2026-03-01T10:00:00", " 2026-03-01 11:00+01:00", "2026-03-01T10:00:00Z"])
+def test_a_time_to_which_the_clock_goes_back(folder: Path, text: str) -> None:
+    options = FollowOptions(folder / "ck", clock_back_to=text)
+    assert job_of(folder / "doors.situ", ["Door=in"], options).clock_back_to_us == 1_772_359_200_000_000
 
 
 def test_an_interval_is_a_duration(folder: Path) -> None:

@@ -106,6 +106,16 @@ Metrics = Annotated[
         rich_help_panel=FOLLOW,
     ),
 ]
+ClockBackTo = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Put the clock of the checkpoint back, once, after an event with a wrong time, far ahead, made all others "
+        "late: 2026-03-01T10:00:00, in UTC.",
+        show_default=False,
+        rich_help_panel=FOLLOW,
+    ),
+]
 
 
 @app.command(rich_help_panel=RUN)
@@ -222,6 +232,7 @@ def run(
     shards: Shards = None,
     levels: Levels = None,
     metrics: Metrics = None,
+    clock_back_to: ClockBackTo = None,
     engine: EngineName = None,
     master: Master = None,
     conf: Conf = None,
@@ -251,7 +262,7 @@ def run(
 
     with user_errors(as_json):
         permissions = GROUP_READABLE if group_readable else PRIVATE
-        options = FollowOptions(checkpoint, control, every, once, shards, levels, metrics, permissions)
+        options = FollowOptions(checkpoint, control, every, once, shards, levels, metrics, clock_back_to, permissions)
         spark = chosen_spark("spark" if follow and engine is None else engine, master, conf or [], memory)
         if follow:
             refuse_with_follow(options, engine == "embedded", overwrite, limit, out, file_format)

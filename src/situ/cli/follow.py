@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from situ.cli.engines import OnSpark
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.run import addresses_of_streams, say_if_compiling
 from situ.core.errors import InputError, SituError
-from situ.core.time import format_duration, parse_duration
+from situ.core.time import format_duration, parse_duration, time_to_micros
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.io.files import Format
@@ -56,6 +57,7 @@ class FollowOptions:
     shards: int | None = None
     levels: int | None = None
     metrics: str | None = None
+    clock_back_to: str | None = None
     permissions: Permissions = PRIVATE
 
     @property
@@ -65,7 +67,7 @@ class FollowOptions:
         ['--checkpoint', '--once']
         """
         alone = (field.name for field in fields(self) if field.name != "permissions")
-        return [f"--{name}" for name in alone if getattr(self, name) not in (None, False)]
+        return [f"--{name.replace('_', '-')}" for name in alone if getattr(self, name) not in (None, False)]
 
 
 def refuse_without_follow(options: FollowOptions, out: str | None) -> None:
@@ -172,6 +174,7 @@ def job_of(file: Path, sources: list[str], options: FollowOptions, out: str | No
         levels=options.levels,
         out=out,
         permissions=options.permissions,
+        clock_back_to_us=None if options.clock_back_to is None else _time(options.clock_back_to),
     )
 
 
@@ -184,6 +187,16 @@ def _interval(text: str) -> int:
     if micros < 1000:
         raise InputError(f"--every {format_duration(micros)} is shorter than a millisecond", remedy=remedy)
     return micros
+
+
+def _time(text: str) -> int:
+    try:
+        return time_to_micros(datetime.fromisoformat(text.strip()))
+    except ValueError as error:
+        raise InputError(
+            f"--clock-back-to '{text}' is no time",
+            remedy="Write it as 2026-03-01T10:00:00, which is UTC, or with a zone: 2026-03-01T11:00:00+01:00.",
+        ) from error
 
 
 def session_conf(spark: OnSpark, manifest: Manifest | None, addresses: list[str]) -> dict[str, str]:

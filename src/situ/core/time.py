@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
 
 #: Microseconds of each unit; the first name of a length is how it is printed.
@@ -52,6 +54,16 @@ def format_time(micros: int) -> str:
     ('2026-03-01 10:00:00.500000', '10000-01-01 00:00:00', '0000-12-31 23:59:59')
     """
     return str(np.datetime64(micros, "us")).replace("T", " ").removesuffix(".000000")
+
+
+def time_to_micros(time: datetime) -> int:
+    """Microseconds since the epoch; a time without a zone is in UTC.
+
+    >>> time_to_micros(datetime(2026, 3, 1, 10)), time_to_micros(datetime.fromisoformat("2026-03-01T11:00+01:00"))
+    (1772359200000000, 1772359200000000)
+    """
+    zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def parse_duration(text: str) -> int:

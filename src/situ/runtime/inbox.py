@@ -13,7 +13,8 @@ from situ.kernel.operator import ORIGIN_LIST, SLICE, Conditions
 from situ.kernel.state_checks import damaged, numbers, require_columns, require_event_times
 from situ.lang.unparse import unparse_expression
 
-_TIME = "_inbox time"
+#: The column of the times of events that wait, in a snapshot.
+INBOX_TIME = "_inbox time"
 _TEST = "_inbox test "
 #: Columns beside the attributes.
 CARRIED = dict.fromkeys(EXTENT, pa.float64())
@@ -53,7 +54,7 @@ class Inbox:
         """What waits, for a snapshot; with what is known of tests, each under its own words."""
         joined = concat(self.waiting) if self.waiting else Batch(np.zeros(0, np.int64), {})
         known = {_spelt(conditions): pa.array(mask) for conditions, mask in joined.masks.items()}
-        return pa.table(joined.columns | known | {_TIME: pa.array(joined.times)})
+        return pa.table(joined.columns | known | {INBOX_TIME: pa.array(joined.times)})
 
     def take_groups(self, names: Sequence[str], keys: Sequence[pa.Array]) -> Inbox:
         """Remove what waits of the groups whose keys, in columns of these names, are among `keys`; what it was."""
@@ -69,7 +70,7 @@ class Inbox:
         """Add what waited elsewhere; `types` are those of the attributes. Of `tests`, those that were known need not be
         judged again."""
         columns = {name: one_chunk(table.column(name)) for name in table.column_names}
-        times = numbers(columns.pop(_TIME), np.int64, "times of events")
+        times = numbers(columns.pop(INBOX_TIME), np.int64, "times of events")
         require_event_times(times)
         known = {name: columns.pop(name) for name in table.column_names if name.startswith(_TEST)}
         present = {name: type_ for name, type_ in (CARRIED | dict(types)).items() if name in columns}

@@ -25,6 +25,7 @@ from situ.kernel.batch import Batch
 from situ.lang.unparse import unparse
 from situ.runtime.spark.output import FIGURES, KINDS, Output
 from situ.runtime.spark.plan import Read, SparkPlan, plan_on_spark
+from situ.runtime.spark.restart import AS_BEFORE, Restart
 from situ.runtime.spark.shards import FINISHED, rows_of
 from situ.runtime.spark.stage import MARKS_PER_COLUMN, mark_columns
 from situ.runtime.spark.stream_packer import StreamPacker
@@ -46,8 +47,7 @@ class StreamingQuery:
     rng: random.Random
     shards: int = 1
     levels: int | None = None
-    changed: frozenset[str] = frozenset()
-    starts: tuple[float, ...] = ()
+    restart: Restart = AS_BEFORE
     states: dict[Place, bytes] = field(default_factory=dict)
     timers: dict[Place, float] = field(default_factory=dict)
     figures: list[dict[str, Any]] = field(default_factory=list)
@@ -58,16 +58,12 @@ class StreamingQuery:
             self.plan.contexts(default), True, streams=tuple(stream.name for stream in self.graph.streams)
         )
         numbers = range(self.levels or len(self.plan.stages))
-        more = (self.changed, self.starts)
-        self.stages = [StreamStage(self.plan, n, self.shards, self.output, (), *more) for n in numbers]
+        self.stages = [StreamStage(self.plan, n, self.shards, self.output, (), self.restart) for n in numbers]
 
-    def restarted(
-        self, graph: OperatorGraph, changed: frozenset[str] = frozenset(), starts: tuple[float, ...] = ()
-    ) -> StreamingQuery:
+    def restarted(self, graph: OperatorGraph, restart: Restart = AS_BEFORE) -> StreamingQuery:
         """Another query that goes on from this one's checkpoint."""
         levels = self.levels or len(self.plan.stages)
-        left = dict(self.states), dict(self.timers)
-        return StreamingQuery(graph, self.rng, self.shards, levels, changed, starts, *left)
+        return StreamingQuery(graph, self.rng, self.shards, levels, restart, dict(self.states), dict(self.timers))
 
     @property
     def state_bytes(self) -> int:
@@ -331,7 +327,7 @@ class Observed:
 
     def change(self, graph: OperatorGraph, changed: frozenset[str]) -> None:
         """Other rules from now on."""
-        self.query = self.query.restarted(graph, changed)
+        self.query = self.query.restarted(graph, Restart(changed))
 
 
 def _micros(time: datetime.datetime | None) -> int | None:

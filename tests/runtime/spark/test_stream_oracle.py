@@ -35,6 +35,7 @@ from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
 from situ.runtime.spark import partitioning
 from situ.runtime.spark.plan import plan_on_spark
+from situ.runtime.spark.restart import Restart
 from strategies import SECOND, Rows, make_rows
 
 BLOCK = 3
@@ -255,7 +256,7 @@ def test_states_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
     def go_on(text: str, *changed: str, shards: int = 2) -> pa.Table:
         graph, states = resolve(parse(text)), dict(query.states)
-        other = StreamingQuery(graph, random.Random(1), shards, changed=frozenset(changed), states=states)
+        other = StreamingQuery(graph, random.Random(1), shards, restart=Restart(frozenset(changed)), states=states)
         return give(other, [row(1, 1, 4, 20)])
 
     assert go_on(STREAM + RISE).num_rows == 0

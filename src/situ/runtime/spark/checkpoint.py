@@ -1,6 +1,7 @@
 """The directory of a query that runs on: whose it is, and that one process at a time uses it.
 
 DIR/query.json      which query this is, and what cannot change any more
+DIR/starts.json     when the query was started
 DIR/rules/          the rules in force, and those before them
 DIR/spark/          Spark's checkpoint: how far sources were read, and the state
 DIR/sources/        what sources keep, a folder for each stream
@@ -12,6 +13,7 @@ All of it is private, as results are. Spark makes its files with the modes that 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import tempfile
 import uuid
@@ -30,7 +32,9 @@ from situ.runtime.spark.stream_addresses import directory_of, scheme_of
 #: Of DIR/query.json.
 VERSION = 2
 
-_LOCK, _QUERY, _SOURCES, _SPARK = "lock", "query.json", "sources", "spark"
+_LOCK, _QUERY, _SOURCES, _SPARK, _STARTS = "lock", "query.json", "sources", "spark", "starts.json"
+#: So many starts are remembered: enough for a micro-batch that fails again and again.
+_MOST_STARTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ class Checkpoint:
             raise InputError("this is a file, and a checkpoint is a directory", place=str(self.directory))
         self.permissions.make_directory(self.directory)
         names = {path.name for path in self.directory.iterdir()}
-        if names - {_LOCK, "rules", _SOURCES} and _QUERY not in names:
+        if names - {_LOCK, _STARTS, "rules", _SOURCES} and _QUERY not in names:
             raise InputError(
                 "this directory is not empty, and no checkpoint of situ's",
                 place=str(self.directory),
@@ -169,6 +173,22 @@ class Checkpoint:
     def write(self, manifest: Manifest) -> None:
         write_whole(self.directory / _QUERY, seal(asdict(manifest), VERSION), self.permissions)
         self.permissions.make_directory(self.directory / _SPARK)
+
+    def starts_with(self, now: float) -> tuple[float, ...]:
+        """When the query was started, in seconds since the epoch, the last time `now`; remembered from here on.
+
+        Silence does not count while the query does not run. A micro-batch that is done again must see the starts that
+        lay before it, so it does not suffice to know the last one.
+        """
+        self.permissions.make_directory(self.directory)
+        path = self.directory / _STARTS
+        try:
+            before = [float(start) for start in json.loads(path.read_text(encoding="utf-8"))]
+        except (FileNotFoundError, ValueError, TypeError):
+            before = []  # of a checkpoint that did not know of it
+        starts = (*before[1 - _MOST_STARTS :], now)
+        write_whole(path, json.dumps(starts), self.permissions)
+        return starts
 
 
 def require_the_same(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cached_property, reduce
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.core.time import time_to_micros
 from situ.graph.describe import schema_text
 from situ.graph.html import svg_to_image, table_to_html
 from situ.graph.operators import OperatorGraph
@@ -49,6 +51,7 @@ from situ.runtime.spark.output import (
     Output,
 )
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.restart import AS_BEFORE, Restart
 from situ.runtime.spark.shards import PACKETS
 from situ.runtime.spark.stage import Packer, StageRun
 from situ.runtime.spark.task_memory import memory_setting
@@ -67,6 +70,7 @@ def detect(
     shards: int | None = None,
     levels: int | None = None,
     changed: Collection[str] = (),
+    clock_back_to: datetime | None = None,
 ) -> Detection:
     """The situations that a query finds in DataFrames, one for each of its streams: by the streams' names, or by itself
     where the query has one stream only. The query may be a text, or the `Path` of a file.
@@ -74,10 +78,12 @@ def detect(
     Nothing runs until Spark is asked for rows of the result. `show_definitions` gives the complex events of definitions
     too.
 
-    Streaming DataFrames give streaming DataFrames. Three settings are theirs alone. State is kept in `shards` (if not
+    Streaming DataFrames give streaming DataFrames. Four settings are theirs alone. State is kept in `shards` (if not
     given, as many as `spark.sql.shuffle.partitions`), however many group keys there are. `levels` gives the checkpoint
     room for rules that regroup more often than today's. Rules named in `changed` may differ from those of the
-    checkpoint, or be gone: they start afresh.
+    checkpoint, or be gone: they start afresh. A checkpoint whose clock followed an event with a wrong time, far ahead,
+    goes back to `clock_back_to` (in UTC, if it has no zone), once. The time between two calls is no silence of streams
+    that may be idle, so call this before every start.
     """
     parsed = parse(query) if isinstance(query, str | Path) else query
     graph = parsed if isinstance(parsed, OperatorGraph) else resolve(parsed, functions)
@@ -94,7 +100,9 @@ def detect(
             remedy="Make all of them streaming (spark.readStream) or none. To look rows up in a table, join it first.",
         )
     rows = {stream.name: dataframe_to_rows(given[stream.name], stream) for stream in graph.streams}
-    return detect_rows(graph, rows, functions, show_definitions, shards=shards, levels=levels, changed=changed)
+    back_to_us = None if clock_back_to is None else time_to_micros(clock_back_to)
+    restart = Restart(frozenset(changed), (time.time(),), back_to_us)
+    return detect_rows(graph, rows, functions, show_definitions, shards=shards, levels=levels, restart=restart)
 
 
 def detect_rows(
@@ -105,12 +113,10 @@ def detect_rows(
     *,
     shards: int | None = None,
     levels: int | None = None,
-    changed: Collection[str] = (),
-    starts: Sequence[float] | None = None,
+    restart: Restart = AS_BEFORE,
 ) -> Detection:
-    """The same for rows of streams that have been judged. `starts`: when the query was started, now among others, in
-    seconds since the epoch; if not given, now only."""
-    found = detect_stream(graph, rows, functions, show_definitions, shards, levels, changed, starts or (time.time(),))
+    """The same for rows of streams that have been judged."""
+    found = detect_stream(graph, rows, functions, show_definitions, shards, levels, restart)
     return Detection(found.plan, found.output, found.rows, None)
 
 

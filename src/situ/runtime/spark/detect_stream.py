@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -21,6 +21,7 @@ from situ.runtime.spark.functions import functions_used
 from situ.runtime.spark.inputs import JudgedRows
 from situ.runtime.spark.output import Output
 from situ.runtime.spark.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.restart import Restart
 from situ.runtime.spark.session import ROCKSDB
 from situ.runtime.spark.shard_processor import ShardProcessor
 from situ.runtime.spark.shards import PACKETS, even_keys, from_packets
@@ -47,11 +48,10 @@ def detect_stream(
     show_definitions: bool,
     shards: int | None,
     levels: int | None,
-    changed: Collection[str],
-    starts: Sequence[float],
+    restart: Restart,
 ) -> Found:
     """What a query finds in rows that have been judged. `levels`: as many stateful operators, some of which may have
-    nothing to do yet. `starts`: when the query was started, in seconds since the epoch."""
+    nothing to do yet."""
     refuse_unbounded_state(graph)
     session = next(iter(inputs.values())).rows.sparkSession
     require_streams(session.version)
@@ -72,8 +72,7 @@ def detect_stream(
     keys = even_keys(shards)
     idle = any(stream.idle_after_us is not None for stream in graph.streams)
     for number in range(levels):
-        memory, afresh = memory_setting(session), frozenset(changed)
-        stage = StreamStage(plan, number, shards, output, used, afresh, tuple(starts), memory)
+        stage = StreamStage(plan, number, shards, output, used, restart, memory_setting(session))
         packets = (
             packets.withColumn("key", _key(keys))
             .groupBy("key")

@@ -35,6 +35,7 @@ from situ.runtime.spark.opening import Job, Opening, now
 from situ.runtime.spark.output import Output
 from situ.runtime.spark.progress import MicroBatch, ProgressFeed, Totals
 from situ.runtime.spark.query_errors import as_situ_errors, query_error
+from situ.runtime.spark.restart import Restart
 from situ.runtime.spark.rule_change import Change
 from situ.runtime.spark.rules import ControlWatch, Planned, RuleStore, next_rules, texts_with
 from situ.runtime.spark.stream_sinks import Sink
@@ -188,6 +189,7 @@ class Follower:
 
     def run(self, tell: Callable[[Told], None]) -> None:
         """Returns when the query has ended: by itself (`once`), or because `stop` is set."""
+        self._starts = self._checkpoint.starts_with(time.time())
         ready = self._ready(self._rules)
         self._commit_opening()
         for error in self.opening.wrong:
@@ -294,7 +296,7 @@ class Follower:
                 self.functions,
                 shards=self.manifest.shards,
                 levels=self.manifest.levels,
-                changed=rules.rules.changed,
+                restart=Restart(frozenset(rules.rules.changed), self._starts, self.job.clock_back_to_us),
             )
             return _Ready(rules, detection, _ReportingSink(self.open_sink(detection.output, self.manifest.query)))
 

@@ -42,6 +42,7 @@ class Job:
     levels: int | None = None
     out: str | None = field(default=None, repr=False)
     permissions: Permissions = PRIVATE
+    clock_back_to_us: int | None = None
 
 
 @dataclass(frozen=True)

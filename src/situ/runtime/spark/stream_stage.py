@@ -33,11 +33,15 @@ from situ.runtime.spark.functions import loaded
 from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
 from situ.runtime.spark.partitioning import BySlice, EveryTask
 from situ.runtime.spark.plan import SparkPlan, Stage
+from situ.runtime.spark.restart import AS_BEFORE, Restart, put_back
 from situ.runtime.spark.shards import CLOCK, clock_packets, rows_of
 from situ.runtime.spark.stage import finished, rows_to_batch, to_later_stages
 from situ.runtime.spark.stage_flow import StageFlow
 from situ.runtime.spark.stream_packer import REPORTS
 from situ.runtime.spark.task_memory import memory_of_task
+
+#: In a state: the time to which its clock was put back.
+_PUT_BACK = b"situ.put_back_to_us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Step:
 @dataclass
 class _Shard:
     """The state of a shard, brought to life. `lows`: how far complex events of earlier stages have come, by their
-    type and the shard that makes them."""
+    type and the shard that makes them. `put_back_to_us`: the time to which the clock was put back last."""
 
     number: int
     flow: Flow
@@ -71,6 +75,7 @@ class _Shard:
     ports: dict[tuple[int, str], Port]
     clock: Clock
     lows: dict[tuple[str, int], int]
+    put_back_to_us: int | None
 
     def lows_by_type(self) -> dict[str, int]:
         """A type has come as far as the slowest shard that makes it."""
@@ -82,19 +87,14 @@ class _Shard:
 
 @dataclass(frozen=True)
 class StreamStage:
-    """`step` is all that a stage does: no clock, no file, no Spark. Operators in `changed` may start afresh.
-
-    `starts` are the moments at which the query was started, in seconds: from the last step before one of them to that
-    moment nobody listened, and silence does not count.
-    """
+    """`step` is all that a stage does: no clock, no file, no Spark."""
 
     plan: SparkPlan
     number: int
     shards: int
     output: Output
     functions: tuple[Function, ...]
-    changed: frozenset[str] = frozenset()
-    starts: tuple[float, ...] = ()
+    restart: Restart = AS_BEFORE
     memory_bytes: int | None = None
 
     def step(self, shard: int, state: bytes | None, packets: Iterable[Packet], now: float) -> Step:
@@ -147,7 +147,7 @@ class StreamStage:
         A start counts from the first micro-batch that was planned after it. One that was planned before, and is done
         again after the start, gives what it gave.
         """
-        for start in self.starts:
+        for start in self.restart.starts:
             if clock.looked_at is not None and clock.looked_at < start <= now:
                 clock.resume(start)
 
@@ -174,7 +174,8 @@ class StreamStage:
             query.name: moving_flow(MovingProgram.of(query, functions), memory, shards=here)
             for query in self._stage.moving
         }
-        running = _Shard(shard, stage.flow, moving, stage.ports, clock, lows)
+        back_to_us = self.restart.clock_back_to_us
+        running = _Shard(shard, stage.flow, moving, stage.ports, clock, lows, back_to_us)
         if state is not None:
             tables = unpack(state)
             with damage_is_told():
@@ -182,31 +183,35 @@ class StreamStage:
         return running
 
     def _restore(self, running: _Shard, tables: Mapping[str, pa.Table]) -> None:
-        about = tables["shards"]
-        shards = json.loads(about.schema.metadata[b"situ.shards"])
+        shards = json.loads(tables["shards"].schema.metadata[b"situ.shards"])
         if shards != self.shards:
             raise StateError(
                 f"the checkpoint's state is in {shards} shards, and the query runs with {self.shards}",
                 remedy=f"Run it with shards={shards}, as before, or with a new checkpoint.",
             )
+        before_us = json.loads(tables["shards"].schema.metadata.get(_PUT_BACK, b"null"))
+        if running.put_back_to_us is None:
+            running.put_back_to_us = before_us
+        elif running.put_back_to_us != before_us:
+            tables = put_back(tables, running.put_back_to_us)
         moved = {name.split("/")[1] for name in tables if name.startswith("moving/")}
         gone = (operators_in(tables) - {*running.flow.nodes}) | (moved - {*running.moving})
-        if unknown := sorted(gone - self.changed):
+        if unknown := sorted(gone - self.restart.changed):
             raise StateError(
                 f"the checkpoint has state of {unknown[0]}, which the query does not have"
                 + (" in this place" if any(o.name == unknown[0] for o in self.plan.graph.operators) else ""),
                 remedy=f"Is it the checkpoint of another query? If not, let {unknown[0]} go: changed={unknown}.",
             )
-        running.flow.restore(tables, self.changed)
+        running.flow.restore(tables, self.restart.changed)
         for name, moving in running.moving.items():
             if name in moved:
-                moving.restore(under(f"moving/{name}/", tables), afresh=name in self.changed)
-        for table, column in ((tables["clock"], "time"), (about, "low")):
+                moving.restore(under(f"moving/{name}/", tables), afresh=name in self.restart.changed)
+        for table, column in ((tables["clock"], "time"), (tables["shards"], "low")):
             require_times(numbers(table.column(column), np.int64, "times"), "times")
         seen_s = tables["clock"].column("seen_at").drop_null()
         require_between(numbers(seen_s, np.float64, "times"), 0, FARTHEST, "times of the wall")
         running.clock.restore(tables["clock"])
-        before = {(row["type"], row["shard"]): row["low"] for row in about.to_pylist()}
+        before = {(row["type"], row["shard"]): row["low"] for row in tables["shards"].to_pylist()}
         running.lows.update({key: low for key, low in before.items() if key in running.lows})
 
     def _tables(self, running: _Shard) -> dict[str, pa.Table]:
@@ -218,7 +223,8 @@ class StreamStage:
     def _about(self, running: _Shard) -> pa.Table:
         rows = [{"type": name, "shard": shard, "low": low} for (name, shard), low in running.lows.items()]
         schema = pa.schema([("type", pa.string()), ("shard", pa.int32()), ("low", pa.int64())])
-        return pa.Table.from_pylist(rows, schema.with_metadata({b"situ.shards": json.dumps(self.shards).encode()}))
+        about = {b"situ.shards": self.shards, _PUT_BACK: running.put_back_to_us}
+        return pa.Table.from_pylist(rows, schema.with_metadata({k: json.dumps(v).encode() for k, v in about.items()}))
 
     # --- what comes in
 
