@@ -51,8 +51,9 @@ def expected() -> int:
 
 
 def compiled(environment: Path) -> set[tuple[str, int]]:
-    """What Numba keeps on disk of situ's functions, and since when."""
-    return {(file.name, file.stat().st_mtime_ns) for file in environment.glob("lib/*/site-packages/situ/**/*.nbi")}
+    """The compiled code of situ's functions that Numba keeps on disk, a file for each type of arguments, and when it
+    was written."""
+    return {(file.name, file.stat().st_mtime_ns) for file in environment.glob("lib/*/site-packages/situ/**/*.nbc")}
 
 
 def test_batches_run_on_both_workers_by_what_was_compiled_before(cluster: Cluster, tmp_path: Path) -> None:
@@ -62,7 +63,8 @@ def test_batches_run_on_both_workers_by_what_was_compiled_before(cluster: Cluste
     environments = [next(work.glob("app-*/*/environment")) for work in cluster.works]
     assert compiled(ENVIRONMENT)
     for environment in environments:
-        assert compiled(environment) >= compiled(ENVIRONMENT)  # what does not fit would have been replaced
+        # Code that does not fit would have been written anew; arguments of types that are new here add a file.
+        assert compiled(environment) >= compiled(ENVIRONMENT)
 
 
 def test_streams_run_where_the_driver_finds_the_environment_too(cluster: Cluster, tmp_path: Path) -> None:
