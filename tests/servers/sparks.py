@@ -94,7 +94,7 @@ def _await_workers(page: int, count: int) -> None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=START_S) as answer:
                 return bool(json.load(answer)["aliveworkers"] == count)
-        except OSError:
+        except (OSError, ValueError):  # it answers before it has pages
             return False
 
     wait_until(there, f"a master with {count} workers", START_S)
