@@ -24,7 +24,7 @@ subscribe Silence
 """
 
 
-@pytest.mark.parametrize("engine", ["embedded", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["embedded", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.spark])])
 def test_the_table_shows_deadlines_and_attributes_beyond_the_calendar(
     request: pytest.FixtureRequest, tmp_path: Path, engine: str
 ) -> None:
