@@ -48,7 +48,7 @@ def test_commands_have_options_that_exist(page: Path) -> None:
 
 
 def test_there_are_commands() -> None:
-    assert [words[0] for words in indented_commands(PRODUCTION)] == ["run", "run"]
+    assert [words[0] for words in indented_commands(PRODUCTION)] == ["run", "run", "run"]
     assert "--metrics" in indented_commands(ROOT / "examples" / "kafka" / "README.md")[0]
 
 

@@ -55,7 +55,7 @@ def answer(command: list[str]) -> Any:
 
 
 def test_the_network_is_that_of_the_topology_zoo() -> None:
-    original = ROOT / "src" / "situ" / "lab" / "data" / "topologies" / "Geant2010.graphml"
+    original = ROOT / "src" / "situ" / "lab" / "panorama" / "topologies" / "Geant2010.graphml"
     assert (EXAMPLE / "geant.graphml").read_bytes() == original.read_bytes()
 
 
