@@ -13,7 +13,7 @@ from situ.network.load import load_network
 from situ.network.near import great_circle_km
 from situ.network.network import NetworkError
 
-TOPOLOGIES = Path(situ.__file__).parent / "lab" / "data" / "topologies"
+TOPOLOGIES = Path(situ.__file__).parent / "lab" / "panorama" / "topologies"
 
 
 @pytest.mark.parametrize(
