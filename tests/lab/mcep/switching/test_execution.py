@@ -31,7 +31,7 @@ def root(rule: str) -> object:
         ("join", "preserves locality: yes"),
         ("consuming", "consumes a"),
         ("skip", "skips past last"),
-        ("previous", "relevance time span 4 s"),
+        ("previous", "relevance time span 2 s"),
         ("loop each", "a: 2 of Car"),
         ("or", "a: 0 to 1 of Car"),
     ],
