@@ -31,6 +31,7 @@ def rows(count: int) -> pa.Table:
     return pa.table({"k": np.arange(count), "ts": np.arange(count)})
 
 
+@pytest.mark.jit_only
 def test_matches_beyond_the_budget_end_with_an_error_that_names_the_rule() -> None:
     engine = Engine(COMBINATIONS, memory=used_bytes() + 200_000_000)
     with pytest.raises(MemoryExceeded, match=r"^Four needs .* there are too many matches") as error:
