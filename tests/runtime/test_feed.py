@@ -71,7 +71,7 @@ def test_dicts_that_do_not_fit_are_rejected_one_by_one() -> None:
 
 def test_what_are_no_rows_at_all_is_refused() -> None:
     for nothing in ("front", b"front", 7, None):
-        with pytest.raises(InputError, match=r"rows of Door: .* is no row of stream Door"):
+        with pytest.raises(InputError, match=r"rows of Door: the rows do not fit stream Door: .* is none"):
             Engine(QUERY).feed(nothing)  # type: ignore[arg-type]
 
 

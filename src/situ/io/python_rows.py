@@ -62,9 +62,10 @@ def conform_python_rows(rows: Iterable[object], stream: Stream, place: str = "ro
 def _listed(rows: Iterable[object], stream: Stream, place: str) -> list[object]:
     if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
         raise InputError(
-            f"{show_value(rows)} is no row of stream {stream.name}",
+            f"the rows do not fit stream {stream.name}: {show_value(rows)} is none",
             place=place,
-            remedy="Rows are a table, a record batch, one event as a dict, or a list of dicts.",
+            remedy="Give a table, a record batch, one event as a dict, or a list of dicts. The attributes are: "
+            f"{', '.join(f'{a.name} {a.type}' for a in stream.attributes)}.",
         )
     return list(rows)
 
