@@ -162,6 +162,7 @@ def test_of_the_time_to_come_regions_say_how_much_they_share() -> None:
     assert shared.precision.tolist() == [1.0, 0.8, 1.0]
 
 
+@pytest.mark.jit_only
 def test_reuse_rests_where_it_does_not_pay() -> None:
     """Interests that overlap by half each, and ask for nearly all: every one is tried in vain."""
     rng = np.random.default_rng(3)
