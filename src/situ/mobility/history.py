@@ -52,8 +52,9 @@ def span_us(operator: Operator) -> int:
 def _case_us(operator: Operator, case: Case) -> int:
     longest = longest_us(case)
     if longest is None:
+        what = "no window" if case.within is None else "a loop without an upper bound"
         raise QueryError(
-            f"nothing says how long a match of {operator.name} lasts, and so how far back its events lie",
+            f"{operator.name} has {what}, so nothing says how far back its events lie",
             place=case.place,
             remedy="Write `within T`; where it is `from previous`, let loops have an upper bound.",
         )
