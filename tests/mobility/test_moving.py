@@ -251,6 +251,7 @@ def by_consumer(found: list[Delivered]) -> list[Delivered]:
     ("rule", "said"),
     [
         ("detect Car as a then Lamp as b", "Near has no window"),
+        ("detect Car+ as a within 5 s from previous", "Near has a loop without an upper bound"),
         ("aggr every 5 events detect Car assign n = count(Car)", "Near counts events"),
     ],
 )
