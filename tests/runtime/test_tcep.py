@@ -114,7 +114,7 @@ def test_random_events(query: str, over_ms: int, seed: int) -> None:
 
 
 def test_the_demand_is_read_and_said_to_have_no_effect_yet() -> None:
-    with pytest.warns(SituWarning, match="vehicleInfo: `demand` has no effect"):
+    with pytest.warns(SituWarning, match="vehicleInfo: `demand latency` has no effect"):
         engine = Engine(FIGURE_8)
     (demand,) = engine.graph.query.subscriptions[0].demands
     assert (demand.metric, demand.limit) == ("latency", 100_000)
