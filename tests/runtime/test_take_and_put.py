@@ -122,3 +122,13 @@ def test_a_group_is_put_in_once() -> None:
     state = flow.snapshot()
     with pytest.raises(StateError, match="given once more"):
         flow.put(state)
+
+
+def test_groups_leave_a_flow_with_a_stream_that_nobody_reads() -> None:
+    flow, ports = flow_of(STREAM + "stream B(k int, v int, ts int) time ts in s\n" + RULES["pattern"])
+    flow.add(ports["A"], batch((1, 1, 10)))
+    flow.add(ports["B"], batch((1, 1, 10)))
+    state = flow.take_groups([pa.array([1])])
+    other, _ = flow_of(STREAM + RULES["pattern"])
+    other.put(state)
+    assert [len(waiting) for waiting in other.nodes["S"].inboxes["A"].waiting] == [1]

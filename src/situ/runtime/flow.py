@@ -209,7 +209,9 @@ class Flow:
         """
         tables: dict[str, pa.Table] = {}
         at_ports = {
-            port: inbox.take_groups(self._first_keys(port, keys), keys) for port, inbox in self._pending.items()
+            port: inbox.take_groups(self._first_keys(port, keys), keys)
+            for port, inbox in self._pending.items()
+            if self._readers[port]  # what nobody reads is nobody's
         }
         for name, node in self.nodes.items():
             tables |= node.tables(node.operator.take(keys))
@@ -225,8 +227,8 @@ class Flow:
 
     def _first_keys(self, port: Port, keys: Sequence[pa.Array]) -> tuple[str, ...]:
         """The names of the first group keys, by an operator that reads the port."""
-        readers = self._readers[port]
-        return self.nodes[readers[0]].program.context.group_by[: len(keys)] if readers else ()
+        reader = self._readers[port][0]
+        return self.nodes[reader].program.context.group_by[: len(keys)]
 
     def take(self, name: str) -> dict[str, pa.Table]:
         """Remove an operator; its state, with the events that wait for it, as tables for `put`."""
