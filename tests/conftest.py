@@ -51,7 +51,7 @@ def quick_java() -> Iterator[None]:
 def spark() -> Iterator[SparkSession]:
     """A local session: two cores and few partitions, because tests are small."""
     from servers.kafka import connector_conf
-    from situ.runtime.spark.session import spark_session
+    from situ.runtime.spark.session.session import spark_session
 
     conf = {
         "spark.sql.shuffle.partitions": "2",

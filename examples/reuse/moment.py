@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from situ.lang.parse import parse
-from situ.mobility.geometry import Shape
 from situ.mobility.interests import Interests, Updates, interests_of
-from situ.mobility.pairs import PlacedEvents, Regions
 from situ.reuse.regions import beginning, share
+from situ.space.geometry import Shape
+from situ.space.pairs import PlacedEvents, Regions
 
 QUERY = parse((Path(__file__).resolve().parent / "traffic.situ").read_text(encoding="utf-8"))
 (SUBSCRIPTION,) = QUERY.subscriptions

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from situ.runtime.declare import declare
     from situ.runtime.embedded import Engine, Output
     from situ.runtime.spark.detect import Detection, detect
-    from situ.runtime.spark.session import spark_session
+    from situ.runtime.spark.session.session import spark_session
 
 __all__ = [
     "Detection",
@@ -49,7 +49,7 @@ _LATER = {
     "detect": "situ.runtime.spark.detect",
     "parse": "situ.lang.parse",
     "resolve": "situ.lang.resolve",
-    "spark_session": "situ.runtime.spark.session",
+    "spark_session": "situ.runtime.spark.session.session",
     "unparse": "situ.lang.unparse",
 }
 
@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
         return import_module("situ.build")
     if name in _LATER:
         if _LATER[name] == "situ.runtime.spark.detect":  # which imports what an old PySpark does not have
-            import_module("situ.runtime.spark.session").require_pyspark()
+            import_module("situ.runtime.spark.session.session").require_pyspark()
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'situ' has no attribute {name!r}")
 

@@ -13,8 +13,8 @@ from situ.core.functions import default
 from situ.kernel.operator import contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.spark.output import Output
-from situ.runtime.spark.result_tables import Tables, bytes_to_table
+from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table
+from situ.runtime.spark.stages.output import Output
 
 GRAPH = resolve(
     parse("""

@@ -25,7 +25,7 @@ from situ.cli.engines import OnSpark
 from situ.cli.follow import FollowOptions, job_of, local_cores, quiet_after, session_conf, stop_signals
 from situ.core.errors import InputError
 from situ.runtime.embedded import Engine
-from situ.runtime.spark.checkpoint import Manifest
+from situ.runtime.spark.follow.checkpoint import Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,11 +21,11 @@ from situ.cli.follow_summary import FollowSummary, change_line, figures_line, la
 from situ.core.errors import QueryError
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.spark.follow import Began, Progressed, RulesChanged, RulesRefused, Waiting
-from situ.runtime.spark.output import Output
-from situ.runtime.spark.progress import Counts, MicroBatch, Totals
-from situ.runtime.spark.result_tables import Tables, table_to_bytes
-from situ.runtime.spark.rule_change import Change
+from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, Waiting
+from situ.runtime.spark.follow.progress import Counts, MicroBatch, Totals
+from situ.runtime.spark.follow.rule_change import Change
+from situ.runtime.spark.sinks.result_tables import Tables, table_to_bytes
+from situ.runtime.spark.stages.output import Output
 
 if TYPE_CHECKING:
     pass
@@ -224,7 +224,7 @@ def test_a_task_counts_and_keeps_the_last() -> None:
     (found,) = LastFew(Tables(output), 3)(iter(batches))
     (row,) = found.to_pylist()
     assert (row["name"], row["rows"]) == ("Shut", 10)
-    from situ.runtime.spark.result_tables import bytes_to_table
+    from situ.runtime.spark.sinks.result_tables import bytes_to_table
 
     last = bytes_to_table(row["packed"])
     assert last.column("door").to_pylist() == ["d7", "d8", "d9"]

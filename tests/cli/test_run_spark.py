@@ -19,7 +19,7 @@ import pytest
 
 from cli.command import DOORS, situ
 from situ.cli.run_spark import interruptible
-from situ.runtime.spark.errors import SparkError, spark_errors
+from situ.runtime.spark.session.errors import SparkError, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

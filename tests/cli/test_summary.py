@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situ.cli.summary import Summary
-from situ.runtime.earliest import earliest
+from situ.flow.earliest import earliest
 
 
 def table(rows: list[tuple[int, float | None, str | None]]) -> pa.Table:

@@ -12,7 +12,7 @@ import pytest
 from cli.command import situ
 from situ.cli.follow_summary import moment
 from situ.core.time import FIRST_TIME_US, LAST_TIME_US
-from situ.runtime.spark.progress import micro_batch
+from situ.runtime.spark.follow.progress import micro_batch
 
 #: The deadline of the absence lies a minute after the event; `seen` may be any timestamp, as it is not the time.
 QUERY = """

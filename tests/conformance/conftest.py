@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situ.runtime.spark import partitioning
+from situ.runtime.spark.plan import partitioning
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
     cd tests && ../.venv/bin/python -m conformance.golden     # writes those of this version anew
 
-A change of format raises `situ.kernel.snapshot.VERSION`: the bytes of the version before stay where they are, and the
-tests ask that they be refused with a clear message.
+A change of format raises `situ.kernel.state.snapshot.VERSION`: the bytes of the version before stay where they are,
+and the tests ask that they be refused with a clear message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from runtime.comparison import tables
 from runtime.spark.streaming_without_spark import StreamingQuery
-from situ.kernel import snapshot
+from situ.kernel.state import snapshot
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine

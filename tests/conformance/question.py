@@ -26,7 +26,7 @@ from situ.graph.rule_properties import has_unbounded_state
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse
-from situ.runtime.spark.output import COMPLEX_EVENT, TIMED_OUT, Output
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, Output
 from strategies import Scenario
 
 SECOND_US = 1_000_000

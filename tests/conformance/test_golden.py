@@ -24,10 +24,10 @@ from conformance.golden import (
 from runtime.comparison import tables
 from runtime.spark.streaming_without_spark import StreamingQuery
 from situ.core.errors import StateError
-from situ.kernel import snapshot
+from situ.kernel.state import snapshot
 
 CHANGED = """
-The format of snapshots has changed. If it was meant to: raise VERSION in situ/kernel/snapshot.py, and write them anew:
+The format of snapshots has changed. If so meant: raise VERSION in situ/kernel/state/snapshot.py, and write them:
     cd tests && ../.venv/bin/python -m conformance.golden
 """
 HERE = directory_of(snapshot.VERSION)

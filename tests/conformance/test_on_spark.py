@@ -28,7 +28,7 @@ from conformance.spark_streaming import SparkStreaming
 from conformance.test_cases import FILES, only_subscribed
 from conformance.test_random_queries import answer, one_rule, several_rules
 from conformance.ways import NOT_IN_TASKS, WAYS
-from situ.runtime.spark.plan import plan_on_spark
+from situ.runtime.spark.plan.plan import plan_on_spark
 from strategies import random_scenario
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import situ
-from situ.runtime.spark.java import java_for_spark
+from situ.runtime.spark.session.java import java_for_spark
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Of the trace; the watermark of the query is five seconds.

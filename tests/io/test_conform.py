@@ -13,7 +13,7 @@ from situ.core.errors import InputError
 from situ.core.time import FIRST_TIME_US, LAST_TIME_US
 from situ.core.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal
 from situ.graph.query import AttributeDeclaration, Stream
-from situ.io.conform import REJECTED, conform
+from situ.io.rows.conform import REJECTED, conform
 
 MICROS = pa.timestamp("us", tz="UTC")
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from situ.core.errors import InputError
-from situ.io.files import open_source
+from situ.io.files.by_suffix import open_source
 
 ROWS = 200
 

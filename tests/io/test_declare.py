@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import situ
 from cli.command import situ as command
 from situ.core.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal
-from situ.io.declare import declare_columns
-from situ.io.found_columns import FoundColumn
+from situ.io.rows.declare import declare_columns
+from situ.io.rows.found_columns import FoundColumn
 
 ROWS = [
     {

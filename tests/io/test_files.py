@@ -6,7 +6,7 @@ import pytest
 
 from situ.core.errors import InputError
 from situ.core.types import INT
-from situ.io.files import open_source
+from situ.io.files.by_suffix import open_source
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from situ.core.errors import InputError
 from situ.core.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal
-from situ.io import lines
-from situ.io.files import open_source
-from situ.io.source import read_ahead
+from situ.io.files import lines
+from situ.io.files.by_suffix import open_source
+from situ.io.files.source import read_ahead
 
 
 def read_all(path, stream):

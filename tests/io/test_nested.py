@@ -9,9 +9,9 @@ import pytest
 from situ.core.errors import InputError
 from situ.core.types import DOUBLE, INT, STRING, TIMESTAMP
 from situ.graph.query import AttributeDeclaration, Stream
-from situ.io.conform import conform
-from situ.io.files import open_source
-from situ.io.parquet import ParquetFile
+from situ.io.files.by_suffix import open_source
+from situ.io.files.parquet import ParquetFile
+from situ.io.rows.conform import conform
 from situ.lang.parse import parse
 
 MICROS = pa.timestamp("us", tz="UTC")

@@ -6,9 +6,9 @@ import pytest
 
 from situ.core.errors import InputError
 from situ.core.types import DOUBLE, INT, STRING, TIMESTAMP
-from situ.io import parquet
-from situ.io.files import open_source
-from situ.io.source import read_ahead
+from situ.io.files import parquet
+from situ.io.files.by_suffix import open_source
+from situ.io.files.source import read_ahead
 
 MICROS = pa.timestamp("us", tz="UTC")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from situ.io.files.part_files import DirectorySink
 from situ.io.permissions import GROUP_READABLE, PRIVATE, Permissions
-from situ.io.sinks import DirectorySink
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077])

@@ -12,8 +12,8 @@ import pytest
 
 from situ.core.types import BINARY, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal
 from situ.graph.query import AttributeDeclaration, Stream
-from situ.io.files import open_source
-from situ.io.python_rows import conform_python_rows
+from situ.io.files.by_suffix import open_source
+from situ.io.rows.python_rows import conform_python_rows
 
 NAN = float("nan")
 EAST = datetime.timezone(datetime.timedelta(hours=2))

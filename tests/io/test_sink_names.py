@@ -7,8 +7,8 @@ import pytest
 
 from situ.core.errors import QueryError, SituError
 from situ.graph.operators import OperatorGraph
+from situ.io.files.part_files import DirectorySink
 from situ.io.sink_names import FolderNames, SinkNames, TableNames, require_names, require_stream_folders
-from situ.io.sinks import DirectorySink
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 

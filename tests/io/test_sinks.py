@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from situ.core.errors import SituError
 from situ.core.types import BINARY, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal, to_arrow
 from situ.graph.query import AttributeDeclaration, Stream
-from situ.io.files import open_source
-from situ.io.sinks import DirectorySink, write
+from situ.io.files.by_suffix import open_source
+from situ.io.files.part_files import DirectorySink, write
 
 EVERY_TYPE = Stream(
     "Every",

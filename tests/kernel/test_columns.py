@@ -28,7 +28,7 @@ from situ.graph.expressions import (
     Unary,
     WholeEvent,
 )
-from situ.kernel.columns import EventRows, evaluate, evaluate_condition
+from situ.kernel.columns.evaluate import EventRows, evaluate, evaluate_condition
 
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 NAN, INF = math.nan, math.inf

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from oracle.expressions import aggregate_values
 from situ.core.types import TIMESTAMP_ARROW
 from situ.graph.expressions import Aggregate, Attribute, Binary, Literal, WholeEvent
-from situ.kernel.column_aggregates import aggregate
-from situ.kernel.columns import EventRows, Rows, evaluate
+from situ.kernel.columns.aggregates import aggregate
+from situ.kernel.columns.evaluate import EventRows, Rows, evaluate
 
 NAN, INF = math.nan, math.inf
 SMALLEST, LARGEST = -(2**63), 2**63 - 1

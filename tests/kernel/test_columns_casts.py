@@ -13,7 +13,7 @@ from situ.core.types import BOOLEAN, DOUBLE, INT, TIMESTAMP_ARROW, Decimal, Type
 from situ.graph.expressions import Attribute, Call, Cast
 from situ.graph.operators import Schema
 from situ.graph.typing import Scope, type_of
-from situ.kernel.columns import EventRows, evaluate
+from situ.kernel.columns.evaluate import EventRows, evaluate
 
 PRICE = Decimal(7, 2)
 X = Attribute("a", "x")

@@ -15,7 +15,7 @@ from situ.core.errors import QueryError
 from situ.core.functions import Functions
 from situ.core.types import TIMESTAMP_ARROW
 from situ.graph.expressions import Attribute, Binary, Call, Literal, WholeEvent
-from situ.kernel.columns import EventRows, evaluate, evaluate_condition
+from situ.kernel.columns.evaluate import EventRows, evaluate, evaluate_condition
 
 NAN, INF = math.nan, math.inf
 SMALLEST, LARGEST = -(2**63), 2**63 - 1

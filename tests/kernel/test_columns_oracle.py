@@ -17,7 +17,7 @@ from situ.core.types import BOOLEAN, DOUBLE, INT, NULL, STRING, TIMESTAMP_ARROW,
 from situ.graph.expressions import Attribute, Binary, Call, Cast, Expression, In, IsNull, Literal, Unary
 from situ.graph.operators import Schema
 from situ.graph.typing import Scope, type_of
-from situ.kernel.columns import EventRows, evaluate, evaluate_condition
+from situ.kernel.columns.evaluate import EventRows, evaluate, evaluate_condition
 
 MONEY = Decimal(9, 2)
 SCHEMA = Schema((("i", INT), ("j", INT), ("d", DOUBLE), ("e", DOUBLE), ("s", STRING), ("b", BOOLEAN), ("m", MONEY)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from situ.core.functions import Functions
-from situ.kernel.compiled_case import CompiledCase, compile_case
 from situ.kernel.operator import contexts_of
+from situ.kernel.program.compiled_case import CompiledCase, compile_case
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine

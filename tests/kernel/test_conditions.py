@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from situ.kernel import compiled_case, conditions
+from situ.kernel.program import compiled_case, conditions
 from situ.runtime.embedded import Engine
 
 STREAM = "stream E(x int, y double, s string, d decimal(10, 2), b boolean, ts int) time ts in s\n"

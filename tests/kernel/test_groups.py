@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from situ.kernel.groups import GroupIndex
+from situ.kernel.state.groups import GroupIndex
 
 #: For each type of key, a value for each of some numbers.
 VALUES: dict[pa.DataType, Callable[[int], object]] = {

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from situ.core.errors import QueryError
-from situ.kernel.case_state import MANY_GROUPS
+from situ.kernel.state.case_state import MANY_GROUPS
 from situ.runtime.embedded import Engine
 
 STREAM = "stream E(name string, part int, v int, ts int) time ts in ms order v\n"

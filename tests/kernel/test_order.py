@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from situ.kernel.order import dense_ranks, total_order
+from situ.kernel.matching.order import dense_ranks, total_order
 
 
 @pytest.mark.parametrize("seed", range(30))

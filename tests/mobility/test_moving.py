@@ -191,7 +191,7 @@ def test_interests_are_detected_in_pieces(monkeypatch: pytest.MonkeyPatch) -> No
     events = random_events(np.random.default_rng(3))
     text = text_of("chain", INTERESTS[0])
     whole = found_by_engine(text, events)
-    monkeypatch.setattr("situ.runtime.moving.PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr("situ.flow.moving.PAIRS_AT_ONCE", 7)
     assert in_order(found_by_engine(text, events)) == in_order(whole)
     assert whole
 

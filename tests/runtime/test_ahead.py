@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from situ.graph.query import Stream
-from situ.io.ahead import DEFAULT_AHEAD_US, reasons_ahead, with_default_ahead
+from situ.io.rows.ahead import DEFAULT_AHEAD_US, reasons_ahead, with_default_ahead
 from situ.runtime.embedded.engine import Engine
 
 #: Noon of the first of March 2026, in seconds; ten years later; and what is a day.

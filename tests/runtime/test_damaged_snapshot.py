@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from situ.core.errors import StateError
-from situ.kernel import snapshot
+from situ.kernel.state import snapshot
 from situ.runtime.embedded import Engine
 
 STREAMS = """

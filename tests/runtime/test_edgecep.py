@@ -12,7 +12,7 @@ import pytest
 
 from oracle import detect
 from situ import Engine, Output
-from situ.io.files import open_source
+from situ.io.files.by_suffix import open_source
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 

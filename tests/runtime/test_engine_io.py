@@ -15,8 +15,8 @@ from runtime.comparison import check_low_watermarks
 from situ import Engine, InputError, Output
 from situ.core.functions import Functions
 from situ.graph.query import Stream
-from situ.io.conform import Conformed, conform
-from situ.io.files import open_source
+from situ.io.files.by_suffix import open_source
+from situ.io.rows.conform import Conformed, conform
 
 RISES = """
     stream Reading(value int, ts int) time ts in s

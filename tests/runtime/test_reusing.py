@@ -30,12 +30,12 @@ from situ.core.functions import default
 from situ.kernel.arrays import NO_DEADLINE
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.mobility.geometry import Shape
-from situ.mobility.pairs import PlacedEvents, Regions
 from situ.reuse.regions import REST, TRIAL, beginning, share
 from situ.runtime.embedded import Engine
-from situ.runtime.spark.output import Output
-from situ.runtime.spark.plan import plan_on_spark
+from situ.runtime.spark.plan.plan import plan_on_spark
+from situ.runtime.spark.stages.output import Output
+from situ.space.geometry import Shape
+from situ.space.pairs import PlacedEvents, Regions
 
 #: Rules whose matches do not depend on each other.
 SHARED = [rule for rule in RULES if rule != "skip"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from runtime.test_clock import SECOND, clock
+from flow.test_clock import SECOND, clock
 from situ.core.errors import InputError
-from situ.runtime.clock import BEGINNING
+from situ.flow.clock import BEGINNING
 from situ.runtime.embedded.engine import Engine, Output
 
 # ---- the clock

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from situ.core.errors import StateError
-from situ.kernel import snapshot
+from situ.kernel.state import snapshot
 from situ.runtime.embedded import Engine
 
 STREAM = "stream Reading(sensor string, value double, ts int) time ts in s\n"

@@ -21,10 +21,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.jars import fetched
-from situ.runtime.spark.java import find_java
-from situ.runtime.spark.kafka import kafka_conf
+from situ.runtime.spark.inputs.kafka import kafka_conf
+from situ.runtime.spark.session.errors import SparkError
+from situ.runtime.spark.session.jars import fetched
+from situ.runtime.spark.session.java import find_java
 
 BROKER = ["org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36"]
 

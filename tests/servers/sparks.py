@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 
 from servers.debian import answers, free_port, wait_until
-from situ.runtime.spark.java import java_for_spark
+from situ.runtime.spark.session.java import java_for_spark
 
 START_S, STOP_S = 300, 60
 #: How long a Python that Spark has started may take to answer: more than the usual 15 s, on machines that are busy.

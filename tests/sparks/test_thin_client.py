@@ -29,9 +29,9 @@ PROGRAM = """
 import importlib.util, sys
 from pathlib import Path
 import situ
-from situ.runtime.spark.errors import SparkError, spark_errors
-from situ.runtime.spark.kafka import KafkaAddress, kafka_errors
-from situ.runtime.spark.query_errors import as_situ_errors
+from situ.runtime.spark.session.errors import SparkError, spark_errors
+from situ.runtime.spark.inputs.kafka import KafkaAddress, kafka_errors
+from situ.runtime.spark.follow.query_errors import as_situ_errors
 
 address, folder = sys.argv[1], Path(sys.argv[2])
 assert importlib.util.find_spec("py4j") is None

@@ -92,7 +92,7 @@ def timer(engine: Engine, master: str | None = None, conf: Mapping[str, str] | N
     if engine == "embedded":
         yield time_embedded
         return
-    from situ.runtime.spark.session import borrowed_session
+    from situ.runtime.spark.session.session import borrowed_session
 
     if engine == "spark-streaming":
         from situ.bench.spark_streaming import time_streaming as time_query
@@ -138,7 +138,7 @@ def measure_beside(
 
 def time_embedded(text: str, directory: Path) -> Timed:
     """With the embedded engine: from text and files to columns of matches."""
-    from situ.io.files import open_source
+    from situ.io.files.by_suffix import open_source
     from situ.lang.parse import parse
     from situ.lang.resolve import resolve
     from situ.runtime.embedded import Engine

@@ -34,7 +34,7 @@ from situ.lab.mcep.experiments.switching import figure_6a, figure_6d
 from situ.mobility.interests import Interests, Updates, interests_of
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.detect import detect
-from situ.runtime.spark.session import spark_session
+from situ.runtime.spark.session.session import spark_session
 
 SIZE_M = 500.0
 LIFETIME_US = 60_000_000

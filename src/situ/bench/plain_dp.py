@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit_with_memory
+from situ.kernel.matching.machine import jit_with_memory
 from situ.network.ways import Matrices
 from situ.placement.finish import best_solution
 from situ.placement.plan import Plan, Steps

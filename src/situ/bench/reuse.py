@@ -33,7 +33,7 @@ from situ.lab.recep.experiments.cases import Run, measured, processed_share
 from situ.lab.recep.selections import ByCount, ByTime, Settings
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.detect import detect
-from situ.runtime.spark.session import spark_session
+from situ.runtime.spark.session.session import spark_session
 
 EMBEDDED_DRIVERS, SPARK_DRIVERS, CONSUMERS = 200, 1_000, 25
 THRESHOLD, SIDE_M, SECONDS = 0.7, 2000.0, 120

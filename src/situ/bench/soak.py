@@ -27,9 +27,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import situ
 from situ.bench.measure import STREAMING_CONF
 from situ.core.errors import SituError
-from situ.runtime.spark.progress import ProgressFeed, Totals
-from situ.runtime.spark.query_errors import as_situ_errors, query_error
-from situ.runtime.spark.session import borrowed_session
+from situ.runtime.spark.follow.progress import ProgressFeed, Totals
+from situ.runtime.spark.follow.query_errors import as_situ_errors, query_error
+from situ.runtime.spark.session.session import borrowed_session
 
 #: A key has so many events, and as many keys live at a time; events are so far apart.
 EVENTS_OF_KEY, KEYS, APART_US = 6, 5_000, 100

@@ -12,7 +12,7 @@ from situ.bench.measure import Timed, TimeQuery
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.detect import detect_inputs
-from situ.runtime.spark.inputs import files_to_input
+from situ.runtime.spark.inputs.tables import files_to_input
 
 
 def time_on_spark(spark: SparkSession) -> TimeQuery:

@@ -136,7 +136,7 @@ def _latency(say: Say) -> Iterator[Figure]:
     """Of a streaming query, from the event to the sink; with a picture."""
     from situ.bench.latency import draw, measure_latency
     from situ.bench.measure import STREAMING_CONF
-    from situ.runtime.spark.session import borrowed_session
+    from situ.runtime.spark.session.session import borrowed_session
 
     say("detection latency: spark-streaming")
     with borrowed_session(conf=STREAMING_CONF) as spark:

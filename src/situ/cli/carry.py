@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.runtime.earliest import earliest
-from situ.runtime.spark.output import CALLS, COMPLEX_EVENT, FAILED_CALL, REUSE, TIMED_OUT, TOTALS
-from situ.runtime.spark.result_tables import Tables, table_to_bytes
+from situ.flow.earliest import earliest
+from situ.runtime.spark.sinks.result_tables import Tables, table_to_bytes
+from situ.runtime.spark.stages.output import CALLS, COMPLEX_EVENT, FAILED_CALL, REUSE, TIMED_OUT, TOTALS
 
 #: What comes out of Spark: `rows` counts rows, or calls that failed; `packed` may hold fewer rows, or none.
 CARRIED = "kind string, name string, rows bigint, packed binary"

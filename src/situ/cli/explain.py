@@ -99,9 +99,9 @@ def _reuse(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:
 
 def _plan_on_spark(graph: OperatorGraph) -> str:
     """What Spark does and what Python does. No Spark is started for it."""
-    from situ.runtime.spark.session import require_pyspark
+    from situ.runtime.spark.session.session import require_pyspark
 
     require_pyspark()
-    from situ.runtime.spark.plan import plan_on_spark
+    from situ.runtime.spark.plan.plan import plan_on_spark
 
     return str(plan_on_spark(graph))

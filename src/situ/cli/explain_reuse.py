@@ -15,17 +15,17 @@ from situ.core.time import format_time
 from situ.core.types import to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
-from situ.io.files import open_source
+from situ.io.files.by_suffix import open_source
 from situ.kernel.arrays import I64
 from situ.kernel.batch import one_chunk
 from situ.lang.resolve import resolve
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
 from situ.mobility.moving_query import MovingQuery, moving_queries
-from situ.mobility.store import reals
 from situ.reuse.deal import MOST, groups_of
 from situ.reuse.regions import TRIAL, TRIES
 from situ.reuse.totals import Totals
 from situ.runtime.embedded import Engine
+from situ.space.event_store import reals
 
 #: Groups that are listed.
 SHOWN = 8

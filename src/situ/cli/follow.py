@@ -22,10 +22,10 @@ from situ.core.errors import InputError, SituError
 from situ.core.time import format_duration, parse_duration, time_to_micros
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
-from situ.io.files import Format
+from situ.io.addresses import is_url, shown_address
+from situ.io.files.by_suffix import Format
 from situ.io.permissions import PRIVATE, Permissions
-from situ.runtime.spark.session import borrowed_session, require_pyspark, running_session, spark_defaults
-from situ.runtime.spark.stream_addresses import is_url, shown_address
+from situ.runtime.spark.session.session import borrowed_session, require_pyspark, running_session, spark_defaults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from situ.cli.follow_recent import Recent
     from situ.cli.follow_show import Show
     from situ.cli.follow_summary import FollowSummary
-    from situ.runtime.spark.checkpoint import Manifest
-    from situ.runtime.spark.follow import Follower
-    from situ.runtime.spark.inputs import JudgedRows
-    from situ.runtime.spark.opening import Job, Opening
-    from situ.runtime.spark.output import Output
-    from situ.runtime.spark.progress import Totals
-    from situ.runtime.spark.stream_sinks import Sink
+    from situ.runtime.spark.follow.checkpoint import Manifest
+    from situ.runtime.spark.follow.follow import Follower
+    from situ.runtime.spark.follow.opening import Job, Opening
+    from situ.runtime.spark.follow.progress import Totals
+    from situ.runtime.spark.inputs.tables import JudgedRows
+    from situ.runtime.spark.sinks.stream_sinks import Sink
+    from situ.runtime.spark.stages.output import Output
 
 #: Complex events of each subscription that are shown where --out does not say where they go.
 SHOWN = 10
@@ -124,9 +124,9 @@ def follow_file(
     job = job_of(file, sources, options, out)
     from situ.cli.run_spark import ship
     from situ.cli.spark_progress import waiting
-    from situ.runtime.spark.checkpoint import Checkpoint
-    from situ.runtime.spark.opening import open_rules
-    from situ.runtime.spark.prometheus import MetricsServer, metrics_address, metrics_text
+    from situ.runtime.spark.follow.checkpoint import Checkpoint
+    from situ.runtime.spark.follow.opening import open_rules
+    from situ.runtime.spark.follow.prometheus import MetricsServer, metrics_address, metrics_text
 
     served_at = metrics_address(options.metrics) if options.metrics is not None else None
     ended = threading.Event()
@@ -154,8 +154,8 @@ def follow_file(
 
 def job_of(file: Path, sources: list[str], options: FollowOptions, out: str | None = None) -> Job:
     """What the command line asks for."""
-    from situ.runtime.spark.opening import Job
-    from situ.runtime.spark.stream_sources import check_source
+    from situ.runtime.spark.follow.opening import Job
+    from situ.runtime.spark.inputs.stream_sources import check_source
 
     query = read_query(file)
     addresses = addresses_of_streams(OperatorGraph(query, query.streams, ()), sources)
@@ -201,7 +201,7 @@ def _time(text: str) -> int:
 
 def session_conf(spark: OnSpark, manifest: Manifest | None, addresses: list[str]) -> dict[str, str]:
     """The settings of a session that is started for this: what addresses need, and as many partitions as cores."""
-    from situ.runtime.spark.stream_sinks import packages_for
+    from situ.runtime.spark.sinks.stream_sinks import packages_for
 
     if running_session() is not None:
         return spark.conf
@@ -247,9 +247,9 @@ def _follower(
     session: SparkSession, job: Job, opening: Opening, out: str | None, file_format: Format, recent: Recent | None
 ) -> Follower:
     from situ.cli.follow_recent import RecentSink
-    from situ.runtime.spark.follow import Follower
-    from situ.runtime.spark.stream_sinks import open_sink
-    from situ.runtime.spark.stream_sources import open_stream
+    from situ.runtime.spark.follow.follow import Follower
+    from situ.runtime.spark.inputs.stream_sources import open_stream
+    from situ.runtime.spark.sinks.stream_sinks import open_sink
 
     def source(stream: Stream, work: Path) -> JudgedRows:
         return open_stream(session, job.addresses[stream.name], stream, work)

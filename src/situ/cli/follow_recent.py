@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from situ.io.permissions import PRIVATE
-from situ.runtime.spark.output import COMPLEX_EVENT, Output
-from situ.runtime.spark.result_tables import Tables, bytes_to_table, table_to_bytes
+from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table, table_to_bytes
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, Output
 
 _ROWS = "name string, rows bigint, packed binary"
 _ARROW = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("packed", pa.binary())])

@@ -30,8 +30,8 @@ from situ.cli.follow_summary import (
 )
 from situ.cli.show import cell, complex_event_table, rows_of
 from situ.core.errors import SituError
-from situ.runtime.spark.follow import Began, Progressed, RulesChanged, RulesRefused, Told, Waiting, Warned
-from situ.runtime.spark.progress import Totals
+from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, Told, Waiting, Warned
+from situ.runtime.spark.follow.progress import Totals
 
 #: Between two lines of figures.
 LINE_S = 5.0

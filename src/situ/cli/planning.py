@@ -187,7 +187,7 @@ def stats(
     situ plan alarms.situ --network net.json --rates rates.json
     """
     from situ.cli.engines import chosen_spark
-    from situ.runtime.spark.session import require_pyspark
+    from situ.runtime.spark.session.session import require_pyspark
 
     with user_errors(as_json):
         require_pyspark()

@@ -18,10 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from situ.io.files import Format
+from situ.io.files.by_suffix import Format
+from situ.io.files.part_files import DirectorySink
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.sink_names import KIND_FOLDERS
-from situ.io.sinks import DirectorySink
 
 if TYPE_CHECKING:
     import pyarrow as pa

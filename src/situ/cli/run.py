@@ -16,12 +16,12 @@ from situ.cli.summary import Summary
 from situ.core.errors import InputError, did_you_mean
 from situ.core.memory import parse_memory
 from situ.graph.operators import OperatorGraph
-from situ.io.files import Format, files_below, open_source
+from situ.io.addresses import is_url, shown_address
+from situ.io.files.by_suffix import Format, files_below, open_source
+from situ.io.files.source import Source
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.sink_names import FolderNames, require_names
-from situ.io.source import Source
 from situ.lang.resolve import resolve, warnings
-from situ.runtime.spark.stream_addresses import is_url, shown_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def run_file(
     if spark is None:
         _run_embedded(graph, paths, out, summary, None if memory is None else parse_memory(memory))
     else:
-        from situ.runtime.spark.session import require_pyspark
+        from situ.runtime.spark.session.session import require_pyspark
 
         require_pyspark()
         from situ.cli.run_spark import run_on_spark
@@ -99,7 +99,7 @@ def _run_embedded(
 
 
 def say_if_compiling() -> None:
-    from situ.kernel.match import is_compiled
+    from situ.kernel.matching.match import is_compiled
 
     if not is_compiled():
         print("compiling the kernel, which happens once and takes some twenty seconds ...", file=sys.stderr)

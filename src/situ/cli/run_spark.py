@@ -22,11 +22,11 @@ from situ.cli.summary import Summary
 from situ.graph.operators import OperatorGraph
 from situ.reuse.totals import Totals
 from situ.runtime.spark.detect import detect_inputs
-from situ.runtime.spark.errors import spark_errors
-from situ.runtime.spark.inputs import StreamInput, files_to_input
-from situ.runtime.spark.output import COMPLEX_EVENT, FAILED_CALL, REJECTED, REUSE, TIMED_OUT, TOTALS
-from situ.runtime.spark.result_tables import Tables, bytes_to_table
-from situ.runtime.spark.session import borrowed_session
+from situ.runtime.spark.inputs.tables import StreamInput, files_to_input
+from situ.runtime.spark.session.errors import spark_errors
+from situ.runtime.spark.session.session import borrowed_session
+from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, FAILED_CALL, REJECTED, REUSE, TIMED_OUT, TOTALS
 
 T = TypeVar("T")
 

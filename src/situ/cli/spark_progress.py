@@ -110,7 +110,7 @@ def progress_of(session: SparkSession, what: str) -> Iterator[None]:
 @contextmanager
 def watched(session: SparkSession, show: Callable[[Done], None]) -> Iterator[None]:
     """Calls `show` from time to time with how far Spark has come."""
-    from situ.runtime.spark.session import is_connect
+    from situ.runtime.spark.session.session import is_connect
 
     if is_connect(session):
         with _told_by_connect(session, show):

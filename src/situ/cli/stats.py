@@ -20,13 +20,13 @@ from situ.cli.query_file import import_functions, read_query
 from situ.cli.run import paths_of_streams, say_if_compiling
 from situ.cli.run_spark import interruptible, ship
 from situ.cli.spark_progress import progress_of, waiting
-from situ.io.files import files_below
+from situ.io.files.by_suffix import files_below
 from situ.lang.resolve import resolve, warnings
 from situ.network.statistics import Statistics, write_statistics
-from situ.runtime.spark.errors import spark_errors
-from situ.runtime.spark.inputs import files_to_input
+from situ.runtime.spark.inputs.tables import files_to_input
 from situ.runtime.spark.measure_statistics import measure_statistics, with_site
-from situ.runtime.spark.session import borrowed_session
+from situ.runtime.spark.session.errors import spark_errors
+from situ.runtime.spark.session.session import borrowed_session
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from situ.flow.earliest import earliest
 from situ.reuse.totals import Totals
-from situ.runtime.earliest import earliest
 
 if TYPE_CHECKING:
     from situ.runtime.embedded import Output

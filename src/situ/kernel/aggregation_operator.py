@@ -13,8 +13,7 @@ from situ.graph.patterns import steps_of
 from situ.graph.query import Case
 from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, Calls, as_timestamps
-from situ.kernel.columns import Rows, evaluate
-from situ.kernel.groups import GroupIndex
+from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.operator import (
     Chosen,
     Context,
@@ -24,8 +23,9 @@ from situ.kernel.operator import (
     joined_origins,
     no_events,
 )
-from situ.kernel.store import Store, StoreRows
-from situ.kernel.window_program import AggregationProgram
+from situ.kernel.program.window_program import AggregationProgram
+from situ.kernel.state.groups import GroupIndex
+from situ.kernel.state.store import Store, StoreRows
 from situ.kernel.windows import Members, WindowContent, put_into, tables_of_cases
 
 

@@ -16,8 +16,8 @@ from situ.core.functions import Functions
 from situ.core.types import TIMESTAMP_ARROW
 from situ.graph.expressions import Expression
 from situ.kernel.arrays import I64
-from situ.kernel.columns import Rows, evaluate_condition
-from situ.kernel.order import is_sorted, total_order
+from situ.kernel.columns.evaluate import Rows, evaluate_condition
+from situ.kernel.matching.order import is_sorted, total_order
 
 #: Columns of every complex event beside its attributes: the extent of its atomic events, where streams have locations.
 EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")

@@ -15,8 +15,8 @@ from situ.kernel.batch import Calls
 from situ.kernel.join_operator import JoinOperator
 from situ.kernel.operator import Chosen, Context, RunningOperator
 from situ.kernel.pattern_operator import PatternOperator
-from situ.kernel.pattern_program import PatternProgram
-from situ.kernel.window_program import AggregationProgram, JoinProgram
+from situ.kernel.program.pattern_program import PatternProgram
+from situ.kernel.program.window_program import AggregationProgram, JoinProgram
 
 #: A rule, compiled: all that can be known of an operator before it runs. It holds no events, and prints itself.
 RuleProgram: TypeAlias = PatternProgram | AggregationProgram | JoinProgram

@@ -13,8 +13,7 @@ from situ.graph.expressions import aliases_of
 from situ.graph.patterns import decidable, steps_of
 from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, Calls, as_timestamps, concat
-from situ.kernel.columns import Rows, evaluate, evaluate_condition
-from situ.kernel.groups import GroupIndex
+from situ.kernel.columns.evaluate import Rows, evaluate, evaluate_condition
 from situ.kernel.operator import (
     Chosen,
     Context,
@@ -24,8 +23,9 @@ from situ.kernel.operator import (
     joined_origins,
     no_events,
 )
-from situ.kernel.store import Store
-from situ.kernel.window_program import JoinProgram
+from situ.kernel.program.window_program import JoinProgram
+from situ.kernel.state.groups import GroupIndex
+from situ.kernel.state.store import Store
 from situ.kernel.windows import Members, WindowContent, put_into, tables_of_cases
 
 

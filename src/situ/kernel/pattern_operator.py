@@ -18,12 +18,11 @@ from situ.graph.query import Within
 from situ.graph.typing import THIS
 from situ.kernel.arrays import I64, U64, Events, Nodes
 from situ.kernel.batch import ORIGINS, Batch, Calls, concat, concat_arrays, one_chunk
-from situ.kernel.case_state import CaseState
-from situ.kernel.column_values import Mask
-from situ.kernel.columns import Rows, evaluate
-from situ.kernel.conditions import Term
-from situ.kernel.groups import is_among
-from situ.kernel.matcher import Host, Matches, concat_matches
+from situ.kernel.columns.evaluate import Rows, evaluate
+from situ.kernel.columns.values import Mask
+from situ.kernel.matching.matcher import Host, Matches, concat_matches
+from situ.kernel.matching.order import dense_ranks, is_sorted, number_positions, union_of_sorted
+from situ.kernel.matching.selections import SelectionLog, chosen_numbers
 from situ.kernel.operator import (
     SLICE,
     Chosen,
@@ -33,11 +32,10 @@ from situ.kernel.operator import (
     joined_origins,
     no_events,
 )
-from situ.kernel.order import dense_ranks, is_sorted, number_positions, union_of_sorted
-from situ.kernel.pattern_program import PatternProgram
-from situ.kernel.sections import key_columns_of, put_sections, sections_of
-from situ.kernel.selections import SelectionLog, chosen_numbers
-from situ.kernel.state_checks import (
+from situ.kernel.program.conditions import Term
+from situ.kernel.program.pattern_program import PatternProgram
+from situ.kernel.state.case_state import CaseState
+from situ.kernel.state.checks import (
     numbers,
     require_between,
     require_columns,
@@ -45,7 +43,9 @@ from situ.kernel.state_checks import (
     require_sorted,
     require_whole,
 )
-from situ.kernel.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
+from situ.kernel.state.groups import is_among
+from situ.kernel.state.sections import key_columns_of, put_sections, sections_of
+from situ.kernel.state.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
 
 #: What the tables of a case are called, after its number: its sections, and the log of open selections.
 SECTIONS, LOG = "", " log"

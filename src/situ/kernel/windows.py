@@ -13,12 +13,11 @@ from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
-from situ.kernel.groups import GroupIndex, is_among
+from situ.kernel.matching.order import counting_order, number_positions
+from situ.kernel.matching.selections import key_columns
 from situ.kernel.operator import SLICE, Chosen
-from situ.kernel.order import counting_order, number_positions
-from situ.kernel.sections import key_columns_of
-from situ.kernel.selections import key_columns
-from situ.kernel.state_checks import (
+from situ.kernel.program.window_program import WINDOW_TABLES, WindowSteps
+from situ.kernel.state.checks import (
     FARTHEST,
     numbers,
     require,
@@ -28,8 +27,9 @@ from situ.kernel.state_checks import (
     require_times,
     require_whole,
 )
-from situ.kernel.store import Store, concat_stores, empty_store, gather, order_parts
-from situ.kernel.window_program import WINDOW_TABLES, WindowSteps
+from situ.kernel.state.groups import GroupIndex, is_among
+from situ.kernel.state.sections import key_columns_of
+from situ.kernel.state.store import Store, concat_stores, empty_store, gather, order_parts
 
 _BEGINNING = np.iinfo(np.int64).min
 #: So many pairs of a window and an event are looked at together, and the memory that one of them takes meanwhile.

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from situ.graph.query import Update
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
-from situ.kernel.machine import jit
-from situ.mobility.geometry import distance_m
+from situ.kernel.matching.machine import jit
+from situ.space.geometry import distance_m
 
 #: An update is heeded if the consumer is elsewhere than at the last one that was.
 BASIC = Update("basic")

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
-from situ.mobility.geometry import is_inside
+from situ.kernel.matching.machine import jit
 from situ.mobility.interests import Interests, Updates, in_order, interests_at
+from situ.space.geometry import is_inside
 
 #: The events of a stream, sorted by time: times, x and y.
 Located = tuple[I64, F64, F64]
@@ -24,7 +24,7 @@ Located = tuple[I64, F64, F64]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`update when quality`: the shape of the region (mobility/geometry.py), how long events are recent, and the
+    """`update when quality`: the shape of the region (space/geometry.py), how long events are recent, and the
     thresholds."""
 
     half_x: float

@@ -11,7 +11,7 @@ from situ.core.functions import Functions
 from situ.graph.query import Stream
 from situ.kernel.compile import RuleProgram, compile_operator
 from situ.kernel.operator import Conditions, contexts_of, tie_attributes
-from situ.kernel.snapshot import digest
+from situ.kernel.state.snapshot import digest
 from situ.mobility.moving_query import INTEREST, ORDER, MovingQuery
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 
 KM_PER_MS = 200.0  # light in fibre
 EARTH_KM = 6371.0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 
 
 @dataclass(frozen=True, slots=True)

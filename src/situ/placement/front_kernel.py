@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit_with_memory
+from situ.kernel.matching.machine import jit_with_memory
 
 #: Plans in a kernel: latency, cost, the plan that they go on from, their last step, the offer of each input in it.
 _Plans: TypeAlias = tuple[I64, F64, I64, I64, I64]

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
-from situ.kernel.machine import inlined, jit
-from situ.mobility.geometry import distance_m, is_inside
-from situ.mobility.pairs import PlacedEvents, Regions, first_from
+from situ.kernel.matching.machine import inlined, jit
+from situ.space.geometry import distance_m, is_inside
+from situ.space.pairs import PlacedEvents, Regions, first_from
 
 #: So many regions are tried for an interest, the nearest ones.
 TRIES = 8
@@ -55,7 +55,7 @@ def share(
     """Regions for interests, which come by their start. A known region serves an interest that asks for nothing before
     it was there. `going` says how reuse goes, and is brought up to date.
 
-    >>> from situ.mobility.geometry import Shape
+    >>> from situ.space.geometry import Shape
     >>> ten = np.arange(10)
     >>> events = PlacedEvents.of(ten, ten.astype(float), ten * 0.0, Shape(3.0, 3.0))
     >>> asked = Regions(np.zeros(3, np.int64), np.full(3, 9), np.array([3.0, 4.0, 8.0]), np.zeros(3))

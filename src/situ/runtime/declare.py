@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from situ.core.errors import InputError
-from situ.io.declare import Declaration, declare_columns, stream_name
-from situ.io.files import files_of_one_format
-from situ.io.found_columns import SAMPLE_ROWS, FoundColumn, columns_of_path, columns_of_table
+from situ.io.files.by_suffix import files_of_one_format
+from situ.io.rows.declare import Declaration, declare_columns, stream_name
+from situ.io.rows.found_columns import SAMPLE_ROWS, FoundColumn, columns_of_path, columns_of_table
 
 
 def declare(events: Any, name: str | None = None) -> str:
@@ -44,7 +44,7 @@ def declaration_of(events: Any, name: str | None = None) -> Declaration:
 
 def _columns_of_rows(events: Any) -> list[FoundColumn]:
     if type(events).__module__.startswith("pyspark.sql"):
-        from situ.runtime.spark.inputs import arrow_schema
+        from situ.runtime.spark.inputs.tables import arrow_schema
 
         return columns_of_table(arrow_schema(events))
     if not hasattr(events, "__arrow_c_stream__"):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from runtime.random_expressions import SCHEMA, SCOPE
 from situ.graph.expressions import Expression, rename_alias
 from situ.graph.typing import THIS, Scope
-from situ.kernel.columns import EventRows, evaluate
+from situ.kernel.columns.evaluate import EventRows, evaluate
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse_expression
@@ -48,7 +48,7 @@ class Table:
 def column_of(expression: Expression, scope: Scope = SCOPE) -> Column | None:
     from pyspark.sql import functions as F
 
-    from situ.runtime.spark.catalyst import expression_to_column
+    from situ.runtime.spark.catalyst.conditions import expression_to_column
 
     return expression_to_column(expression, scope, F.col, F.col("_time"))
 

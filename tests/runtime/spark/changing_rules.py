@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from situ.runtime.spark.checkpoint import Checkpoint, Manifest
-from situ.runtime.spark.rule_change import Change
-from situ.runtime.spark.rules import (
+from situ.runtime.spark.follow.checkpoint import Checkpoint, Manifest
+from situ.runtime.spark.follow.rule_change import Change
+from situ.runtime.spark.follow.rules import (
     Planned,
     Rules,
     RuleStore,

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from situ.core.types import to_arrow
 from situ.graph.query import Stream
-from situ.io.conform import conform
-from situ.io.files import open_source
+from situ.io.files.by_suffix import open_source
+from situ.io.rows.conform import conform
 from situ.lang.parse import parse
-from situ.runtime.spark.inputs import StreamInput, dataframe_to_input, files_to_input
+from situ.runtime.spark.inputs.tables import StreamInput, dataframe_to_input, files_to_input
 
 MICROS = pa.timestamp("us", tz="UTC")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runtime.spark.input_comparison import plain, stream_of
-from situ.runtime.spark.stream_sources import open_stream
+from situ.runtime.spark.inputs.stream_sources import open_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

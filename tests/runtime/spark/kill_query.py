@@ -24,8 +24,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import situ
 from situ.core.functions import Functions
 from situ.runtime.spark.detect import Detection
-from situ.runtime.spark.session import spark_session
-from situ.runtime.spark.stream_sinks import open_sink
+from situ.runtime.spark.session.session import spark_session
+from situ.runtime.spark.sinks.stream_sinks import open_sink
 
 #: Two streams, one of which delivers rows more than once; a definition that others regroup, so that there are two
 #: levels of state; absence at the end; windows of time with and without keys; partial matches that time out.

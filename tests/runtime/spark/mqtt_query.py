@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from situ.runtime.spark.mqtt import MqttAddress, read_stream
-from situ.runtime.spark.session import spark_session
+from situ.runtime.spark.inputs.mqtt import MqttAddress, read_stream
+from situ.runtime.spark.session.session import spark_session
 
 if __name__ == "__main__":
     address, directory = MqttAddress.parse(sys.argv[1]), Path(sys.argv[2])

@@ -20,16 +20,16 @@ from runtime.spark.without_spark import partitions
 from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
-from situ.io.conform import conform
+from situ.io.rows.conform import conform
 from situ.kernel.batch import Batch
 from situ.lang.unparse import unparse
-from situ.runtime.spark.output import FIGURES, KINDS, Output
-from situ.runtime.spark.plan import Read, SparkPlan, plan_on_spark
-from situ.runtime.spark.restart import AS_BEFORE, Restart
-from situ.runtime.spark.shards import FINISHED, rows_of
-from situ.runtime.spark.stage import MARKS_PER_COLUMN, mark_columns
-from situ.runtime.spark.stream_packer import StreamPacker
-from situ.runtime.spark.stream_stage import Packet, StreamStage
+from situ.runtime.spark.plan.plan import Read, SparkPlan, plan_on_spark
+from situ.runtime.spark.stages.batch_stage import MARKS_PER_COLUMN, mark_columns
+from situ.runtime.spark.stages.output import FIGURES, KINDS, Output
+from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
+from situ.runtime.spark.stages.shards import FINISHED, rows_of
+from situ.runtime.spark.stages.stream_packer import StreamPacker
+from situ.runtime.spark.stages.stream_stage import Packet, StreamStage
 from strategies import SECOND, Rows, random_scenario
 
 #: Where a stage runs, and which shard of it.

@@ -14,12 +14,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from runtime.spark.judged_rows import AT_MICROS, CAR, car, split, text
-from situ.io.ahead import with_default_ahead
+from situ.io.rows.ahead import with_default_ahead
 from situ.runtime.spark.detect import detect
-from situ.runtime.spark.input_files import Root
-from situ.runtime.spark.stream_files import FileReader
-from situ.runtime.spark.stream_messages import MessageReader
-from situ.runtime.spark.stream_rows import NOW_US
+from situ.runtime.spark.inputs.files import Root
+from situ.runtime.spark.inputs.stream_files import FileReader
+from situ.runtime.spark.inputs.stream_messages import MessageReader
+from situ.runtime.spark.inputs.stream_rows import NOW_US
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from situ.core.types import BOOLEAN, DOUBLE, INT
 from situ.graph.expressions import Aggregate, Attribute, Binary, Call, Cast, Expression, Literal, WholeEvent
 from situ.graph.operators import Schema
 from situ.graph.typing import THIS, Scope
-from situ.kernel.columns import evaluate_condition
+from situ.kernel.columns.evaluate import evaluate_condition
 from situ.lang.unparse import unparse_expression
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ FUNCTIONS.register(lambda value: value, returns="int", name="Same")
 
 
 def is_expressible(expression: Expression, scope: Scope = SCOPE) -> bool:
-    from situ.runtime.spark.catalyst import is_expressible
+    from situ.runtime.spark.catalyst.conditions import is_expressible
 
     return is_expressible(expression, scope)
 
@@ -104,7 +104,7 @@ def test_what_would_grow_without_bound_is_left_to_the_kernel() -> None:
 
 @pytest.mark.slow
 def test_hundreds_of_conditions(spark: SparkSession, tmp_path: Path) -> None:
-    from situ.runtime.spark.catalyst import all_of, any_of
+    from situ.runtime.spark.catalyst.conditions import all_of, any_of
 
     events, times = random_rows(random.Random(2), 90)
     table = Table.of(spark, tmp_path / "rows.parquet", events, times)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from situ.runtime.spark.changed_files import PERIOD_S, ChangedFiles
+from situ.runtime.spark.inputs.changed_files import PERIOD_S, ChangedFiles
 
 
 class Clock:

@@ -11,8 +11,8 @@ import pytest
 
 from runtime.spark.changing_rules import STREAM, begun, manifest
 from situ.core.errors import InputError, StateError
-from situ.runtime.spark.checkpoint import Checkpoint, declarations, origins, require_the_same
-from situ.runtime.spark.rules import (
+from situ.runtime.spark.follow.checkpoint import Checkpoint, declarations, origins, require_the_same
+from situ.runtime.spark.follow.rules import (
     Texts,
     query_of,
 )
@@ -106,7 +106,7 @@ def test_spelling_of_a_declaration_does_not_matter() -> None:
 _HOLD = """
 import sys
 from pathlib import Path
-from situ.runtime.spark.checkpoint import Checkpoint
+from situ.runtime.spark.follow.checkpoint import Checkpoint
 with Checkpoint(Path(sys.argv[1])).locked():
     print("locked", flush=True)
     sys.stdin.readline()

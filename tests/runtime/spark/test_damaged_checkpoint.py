@@ -13,11 +13,11 @@ from runtime.spark.changing_rules import RISE, begin, begun, manifest
 from runtime.spark.streaming_without_spark import StreamingQuery
 from runtime.test_damaged_snapshot import RULES, STREAMS, cars, flipped, sealed, with_other_value
 from situ.core.errors import StateError
-from situ.kernel import snapshot
+from situ.io.mqtt.spool import Message, Session, Spool
+from situ.kernel.state import snapshot
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.spark.mqtt_spool import Message, Session, Spool
-from situ.runtime.spark.rules import RuleStore
+from situ.runtime.spark.follow.rules import RuleStore
 
 T = TypeVar("T")
 MESSAGES = [Message("city/1", f'{{"n": {number}}}'.encode()) for number in range(12)]

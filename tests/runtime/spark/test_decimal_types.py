@@ -10,7 +10,7 @@ import pytest
 
 from situ.core.types import INT, Decimal, Type
 from situ.graph.decimals import ArithmeticOperator, arithmetic_decimal, whole_decimal, wider_decimal
-from situ.runtime.spark.catalyst_values import spark_type
+from situ.runtime.spark.catalyst.values import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from situ.core.errors import QueryError
-from situ.runtime.spark.errors import SparkError, cause_and_remedy, spark_errors
+from situ.runtime.spark.session.errors import SparkError, cause_and_remedy, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

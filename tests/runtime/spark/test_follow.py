@@ -17,16 +17,16 @@ import pytest
 
 from situ.core.errors import InputError, SituError, StateError
 from situ.runtime.embedded import Engine
-from situ.runtime.spark.checkpoint import Checkpoint
-from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.query_errors import query_error
-from situ.runtime.spark.rule_change import Change
+from situ.runtime.spark.follow.checkpoint import Checkpoint
+from situ.runtime.spark.follow.query_errors import query_error
+from situ.runtime.spark.follow.rule_change import Change
+from situ.runtime.spark.session.errors import SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from situ.runtime.spark.follow import Follower, Told
-    from situ.runtime.spark.opening import Job
+    from situ.runtime.spark.follow.follow import Follower, Told
+    from situ.runtime.spark.follow.opening import Job
 
 #: For anything that Spark does; a busy machine may take long.
 DEADLINE_S = 300
@@ -85,7 +85,7 @@ class Place:
             (directory / name).mkdir()
 
     def job(self, rules: str = RISE, **more: Any) -> Job:
-        from situ.runtime.spark.opening import Job
+        from situ.runtime.spark.follow.opening import Job
 
         addresses = {"Reading": str(self.directory / "in")}
         job = Job("q.situ", STREAM + rules, addresses, self.directory / "ck", self.directory / "rules")
@@ -114,10 +114,10 @@ class Place:
         return sum(self.batches(subscription).values(), Counter())
 
     def follower(self, spark: SparkSession, job: Job, open_sink: Callable[..., Any] | None = None) -> Follower:
-        from situ.runtime.spark.follow import Follower
-        from situ.runtime.spark.opening import open_rules
-        from situ.runtime.spark.stream_sinks import open_sink as sink_of
-        from situ.runtime.spark.stream_sources import open_stream
+        from situ.runtime.spark.follow.follow import Follower
+        from situ.runtime.spark.follow.opening import open_rules
+        from situ.runtime.spark.inputs.stream_sources import open_stream
+        from situ.runtime.spark.sinks.stream_sinks import open_sink as sink_of
 
         out = str(self.directory / "out")
         return Follower(
@@ -189,7 +189,7 @@ def once(spark: SparkSession, place: Place, rules: str = RISE) -> Follower:
 
 @pytest.mark.slow
 def test_rules_change_while_it_runs_and_it_goes_on_after_a_stop(spark: SparkSession, place: Place) -> None:
-    from situ.runtime.spark.follow import Began, Progressed, RulesChanged, RulesRefused
+    from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused
 
     place.rules("high", HIGH)
     place.give(0)
@@ -268,8 +268,8 @@ def test_a_micro_batch_of_the_old_rules_is_done_again_under_the_new_ones(spark: 
 
 @pytest.mark.slow
 def test_a_change_that_was_committed_and_not_started_holds_after_a_crash(spark: SparkSession, place: Place) -> None:
-    from situ.runtime.spark.opening import open_rules
-    from situ.runtime.spark.rules import RuleStore
+    from situ.runtime.spark.follow.opening import open_rules
+    from situ.runtime.spark.follow.rules import RuleStore
 
     place.rules("high", HIGH)
     place.give(0)
@@ -337,9 +337,9 @@ def test_errors_of_workers_and_sinks_are_situs(spark: SparkSession, place: Place
 @pytest.mark.slow
 def test_partitions_are_those_of_the_checkpoint(spark: SparkSession, place: Place) -> None:
     """With others, Spark would not find the state again."""
-    from situ.runtime.spark.checkpoint import Manifest
-    from situ.runtime.spark.opening import open_rules
-    from situ.runtime.spark.rules import RuleStore
+    from situ.runtime.spark.follow.checkpoint import Manifest
+    from situ.runtime.spark.follow.opening import open_rules
+    from situ.runtime.spark.follow.rules import RuleStore
 
     job = place.job()
     rules, checkpoint = open_rules(job).rules, Checkpoint(job.checkpoint)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from runtime.spark.test_follow import DEADLINE_S, Place, running
-from situ.runtime.spark.opening import Job
+from situ.runtime.spark.follow.opening import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ def written(place: Place, folder: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_the_clock_is_put_back_and_then_silence_lets_it_go_on(spark: SparkSession, tmp_path: Path) -> None:
-    from situ.runtime.spark.follow import Progressed
+    from situ.runtime.spark.follow.follow import Progressed
 
     place = Place(tmp_path)
     job = Job("q.situ", QUERY, {"Beat": str(tmp_path / "in")}, tmp_path / "ck")

@@ -22,8 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from runtime.spark.input_comparison import MICROS, check_files, configured, plain, stream_of
 from situ.core.errors import InputError
 from situ.core.time import FIRST_TIME_US, LAST_TIME_US
-from situ.io.files import open_source
-from situ.runtime.spark.inputs import files_to_input
+from situ.io.files.by_suffix import open_source
+from situ.runtime.spark.inputs.tables import files_to_input
 
 pytestmark = pytest.mark.slow
 

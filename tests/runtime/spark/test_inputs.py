@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from runtime.spark.input_comparison import MICROS, by_spark, check, configured, stream_of
 from situ.core.errors import InputError
 from situ.core.time import FIRST_TIME_US, LAST_TIME_US
-from situ.runtime.spark.inputs import dataframe_to_input
+from situ.runtime.spark.inputs.tables import dataframe_to_input
 
 pytestmark = pytest.mark.slow
 

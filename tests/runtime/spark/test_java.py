@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.java import Java, ask_version, find_java, java_for_spark, java_version, launcher_home
+from situ.runtime.spark.session.errors import SparkError
+from situ.runtime.spark.session.java import Java, ask_version, find_java, java_for_spark, java_version, launcher_home
 
 MakeJava = Callable[..., Path]
 
@@ -184,15 +184,15 @@ PROGRAM = """
 import os
 import sys
 
-from situ.runtime.spark.java import find_java, packaged_java
-from situ.runtime.spark.session import borrowed_session, running_session
+from situ.runtime.spark.session.java import find_java, packaged_java
+from situ.runtime.spark.session.session import borrowed_session, running_session
 
 
 def workers(batches):
     import pyarrow as pa
 
     for _ in batches:
-        has_situ = "situ.runtime.spark.stage" in sys.modules
+        has_situ = "situ.runtime.spark.stages.batch_stage" in sys.modules
         yield pa.RecordBatch.from_pydict({"python": [sys.executable], "has_situ": [has_situ]})
 
 

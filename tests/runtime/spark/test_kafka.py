@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 from situ.core.errors import InputError
-from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.kafka import (
+from situ.runtime.spark.inputs.kafka import (
     KafkaAddress,
     kafka_conf,
     kafka_error,
@@ -23,6 +22,7 @@ from situ.runtime.spark.kafka import (
     require_topic,
     write_batch,
 )
+from situ.runtime.spark.session.errors import SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -170,8 +170,8 @@ def test_an_error_says_the_topic_and_the_cause(text: str, cause: str) -> None:
 
 
 WITHOUT_CONNECTOR = """
-from situ.runtime.spark.kafka import KafkaAddress, read_messages
-from situ.runtime.spark.session import spark_session
+from situ.runtime.spark.inputs.kafka import KafkaAddress, read_messages
+from situ.runtime.spark.session.session import spark_session
 spark = spark_session("local[1]", {"spark.driver.memory": "1g"})
 try:
     read_messages(spark, KafkaAddress("127.0.0.1:1", "cars"))

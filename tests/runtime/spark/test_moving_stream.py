@@ -24,7 +24,7 @@ from runtime.spark.streaming_without_spark import StreamingQuery
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
-from situ.runtime.spark.output import COMPLEX_EVENT, Output
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, Output
 
 Piece = dict[str, pa.Table]
 

@@ -18,10 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from servers.debian import ServerUnavailable, free_port, wait_until
 from servers.mosquitto import Mosquitto, mosquitto, mosquitto_broker
-from situ.runtime.spark.errors import cause_and_remedy
-from situ.runtime.spark.mqtt import MqttAddress, MqttDataSource, read_stream, write_batch
-from situ.runtime.spark.mqtt_receiver import Receiver
-from situ.runtime.spark.mqtt_spool import Spool
+from situ.io.mqtt.receiver import Receiver
+from situ.io.mqtt.spool import Spool
+from situ.runtime.spark.inputs.mqtt import MqttAddress, MqttDataSource, read_stream, write_batch
+from situ.runtime.spark.session.errors import cause_and_remedy
 
 __all__ = ["mosquitto"]  # the fixture
 

@@ -9,7 +9,7 @@ import pytest
 from servers.debian import wait_until
 from servers.mosquitto import Mosquitto, mosquitto
 from situ.core.errors import StateError
-from situ.runtime.spark.mqtt import MqttAddress, MqttStreamReader
+from situ.runtime.spark.inputs.mqtt import MqttAddress, MqttStreamReader
 
 __all__ = ["mosquitto"]  # the fixture
 

@@ -15,8 +15,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 from servers.debian import free_port
 from servers.mosquitto import Mosquitto, mosquitto, mosquitto_broker
 from situ.core.errors import InputError
-from situ.runtime.spark.mqtt import MqttAddress, MqttWriter
-from situ.runtime.spark.mqtt_publisher import Publisher
+from situ.io.mqtt.publisher import Publisher
+from situ.runtime.spark.inputs.mqtt import MqttAddress, MqttWriter
 
 __all__ = ["mosquitto"]  # the fixture
 

@@ -6,8 +6,8 @@ import pytest
 
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.spark.partitioning import Anywhere, ByKey, BySlice, OneTask, Partitioning, partitioning_of
-from situ.runtime.spark.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.plan.partitioning import Anywhere, ByKey, BySlice, OneTask, Partitioning, partitioning_of
+from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
 
 MINUTE = 60_000_000
 STREAMS = """

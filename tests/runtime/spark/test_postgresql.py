@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from servers.debian import free_port, wait_until
 from servers.postgresql import CLOSED, OPEN, PASSWORD, Postgresql, postgresql
 from situ.core.errors import InputError
-from situ.runtime.spark.postgresql import PostgresqlAddress, table_columns, upsert_batch
+from situ.runtime.spark.sinks.postgresql import PostgresqlAddress, table_columns, upsert_batch
 
 __all__ = ["postgresql"]  # the fixture
 

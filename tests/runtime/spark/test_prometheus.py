@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import Row
 
 from situ.core.errors import InputError
-from situ.runtime.spark import prometheus
-from situ.runtime.spark.progress import MicroBatch, ProgressFeed, Totals, micro_batch
-from situ.runtime.spark.prometheus import MetricsServer, metrics_address, metrics_text, serve_metrics
+from situ.runtime.spark.follow import prometheus
+from situ.runtime.spark.follow.progress import MicroBatch, ProgressFeed, Totals, micro_batch
+from situ.runtime.spark.follow.prometheus import MetricsServer, metrics_address, metrics_text, serve_metrics
 
 #: As Spark 4 gives them, classic; on Spark Connect the same comes from JSON.
 OBSERVED = Row(

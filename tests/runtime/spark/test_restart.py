@@ -10,8 +10,8 @@ import pyarrow as pa
 from runtime.spark.streaming_without_spark import StreamingQuery
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.spark.checkpoint import Checkpoint
-from situ.runtime.spark.restart import Restart
+from situ.runtime.spark.follow.checkpoint import Checkpoint
+from situ.runtime.spark.stages.restart import Restart
 
 SECOND = 1_000_000
 YEARS = 10 * 365 * 86_400

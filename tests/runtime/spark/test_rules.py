@@ -11,8 +11,8 @@ import pytest
 
 from runtime.spark.changing_rules import FALL, HIGH, RISE, STREAM, TWICE, WARM, after, begin
 from situ.core.errors import InputError, Place, QueryError, StateError
-from situ.runtime.spark.checkpoint import write_whole
-from situ.runtime.spark.rules import (
+from situ.runtime.spark.follow.checkpoint import write_whole
+from situ.runtime.spark.follow.rules import (
     ControlWatch,
     RuleStore,
     Texts,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from situ.core.memory import memory_bytes
-from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.session import (
+from situ.runtime.spark.session.errors import SparkError
+from situ.runtime.spark.session.session import (
     LOG_SETTINGS,
     borrowed_session,
     require_answer,
@@ -161,7 +161,7 @@ def test_a_borrowed_session_goes_on_running(spark: SparkSession) -> None:
 @pytest.mark.slow
 def test_a_spark_that_does_not_start_says_why(tmp_path: Path) -> None:
     program = (
-        "import situ.runtime.spark.session as s\n"
+        "import situ.runtime.spark.session.session as s\n"
         "try: s.spark_session('local[1]', {'spark.driver.memory': 'much'})\n"
         "except s.SparkError as error: print(error)\n"
     )

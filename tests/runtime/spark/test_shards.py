@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from situ.runtime.spark import shards
-from situ.runtime.spark.shards import Address, from_packets, shard_numbers, to_packets
+from situ.runtime.spark.stages import shards
+from situ.runtime.spark.stages.shards import Address, from_packets, shard_numbers, to_packets
 
 COLUMNS = {
     "int": pa.array([1, 2, 1, None]),
@@ -54,7 +54,8 @@ def test_the_order_of_keys_matters_and_all_of_them_do() -> None:
 
 def test_shards_are_the_same_in_every_process() -> None:
     keys = "[pa.array(['x', 'y']), pa.array([1, 2])]"
-    code = f"import pyarrow as pa; from situ.runtime.spark.shards import *; print(shard_numbers({keys}, 99).tolist())"
+    imports = "import pyarrow as pa; from situ.runtime.spark.stages.shards import shard_numbers"
+    code = f"{imports}; print(shard_numbers({keys}, 99).tolist())"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert other.strip() == str(shard_numbers([pa.array(["x", "y"]), pa.array([1, 2])], 99).tolist())
 

@@ -16,8 +16,8 @@ from runtime.spark.test_detect_stream import start, wait_until, written
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.detect import detect
-from situ.runtime.spark.progress import micro_batch
-from situ.runtime.spark.restart import Restart
+from situ.runtime.spark.follow.progress import micro_batch
+from situ.runtime.spark.stages.restart import Restart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from runtime.spark.test_follow import HIGH as HIGH_READINGS
 from runtime.spark.test_follow import Place, running
 from servers.postgresql import Postgresql, postgresql
 from situ.core.errors import InputError, QueryError, StateError
-from situ.runtime.spark.opening import Job, open_rules
-from situ.runtime.spark.postgresql import PostgresqlAddress, upsert_batch
-from situ.runtime.spark.rules import Texts, first_rules, next_rules
+from situ.runtime.spark.follow.opening import Job, open_rules
+from situ.runtime.spark.follow.rules import Texts, first_rules, next_rules
+from situ.runtime.spark.sinks.postgresql import PostgresqlAddress, upsert_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def test_rules_that_are_in_force_meet_another_sink(job: Job) -> None:
 def test_a_query_goes_on_when_a_rule_is_refused_and_tells_of_files_that_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from situ.runtime.spark.follow import Progressed, RulesChanged, RulesRefused, Warned
+    from situ.runtime.spark.follow.follow import Progressed, RulesChanged, RulesRefused, Warned
 
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
@@ -85,7 +85,7 @@ def test_a_query_goes_on_when_a_rule_is_refused_and_tells_of_files_that_change(
 
 
 def test_what_spark_says_of_a_damaged_checkpoint() -> None:
-    from situ.runtime.spark.query_errors import query_error
+    from situ.runtime.spark.follow.query_errors import query_error
 
     text = "Query terminated with exception: Failed to read log file file:/ck/commits/2. Incomplete log file."
     error = query_error(text, ["kafka://h:9092/t"], "ck")

@@ -18,8 +18,8 @@ from runtime.spark.kill_events import assert_same, expected, found_in_files, mak
 from runtime.spark.kill_query import COLUMNS, QUERY
 from situ.core.errors import SituError, StateError
 from situ.runtime.spark.detect import Detection
-from situ.runtime.spark.query_errors import query_error
-from situ.runtime.spark.stream_sinks import open_sink
+from situ.runtime.spark.follow.query_errors import query_error
+from situ.runtime.spark.sinks.stream_sinks import open_sink
 
 pytestmark = pytest.mark.slow
 

@@ -29,13 +29,13 @@ from seed_blocks import blocks
 from situ.core.errors import StateError
 from situ.graph.operators import OperatorGraph
 from situ.graph.rule_properties import has_unbounded_state
-from situ.kernel import snapshot
+from situ.kernel.state import snapshot
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
-from situ.runtime.spark import partitioning
-from situ.runtime.spark.plan import plan_on_spark
-from situ.runtime.spark.restart import Restart
+from situ.runtime.spark.plan import partitioning
+from situ.runtime.spark.plan.plan import plan_on_spark
+from situ.runtime.spark.stages.restart import Restart
 from strategies import SECOND, Rows, make_rows
 
 BLOCK = 3

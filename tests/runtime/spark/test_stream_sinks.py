@@ -26,15 +26,15 @@ from runtime.spark.tagged_events import (
     tagged,
 )
 from situ.core.errors import InputError, SituError, StateError
-from situ.io.files import Format
+from situ.io.files.by_suffix import Format
 from situ.io.sink_names import TableNames
-from situ.runtime.spark.file_sink import FileSink
-from situ.runtime.spark.input_files import Root
-from situ.runtime.spark.message_sinks import ResultWriter
-from situ.runtime.spark.output import Output
-from situ.runtime.spark.result_packs import Packer, Result
-from situ.runtime.spark.result_tables import Tables, bytes_to_table
-from situ.runtime.spark.stream_sinks import PostgresqlSink, Sink, open_sink, packages_for
+from situ.runtime.spark.inputs.files import Root
+from situ.runtime.spark.sinks.file_sink import FileSink
+from situ.runtime.spark.sinks.message_sinks import ResultWriter
+from situ.runtime.spark.sinks.result_packs import Packer, Result
+from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table
+from situ.runtime.spark.sinks.stream_sinks import PostgresqlSink, Sink, open_sink, packages_for
+from situ.runtime.spark.stages.output import Output
 
 if TYPE_CHECKING:
     pass
@@ -173,7 +173,7 @@ def test_a_process_that_is_killed_while_it_publishes(tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", rename)
-        patched.setattr("situ.runtime.spark.file_sink._BatchFiles.__exit__", left_as_it_is)
+        patched.setattr("situ.runtime.spark.sinks.file_sink._BatchFiles.__exit__", left_as_it_is)
         with pytest.raises(Killed):
             sink(tmp_path).write_results(results(*ALL_KINDS), 0)
     assert [name for name in files_in(tmp_path) if "/.batch-" in name], "the test kills it too late"

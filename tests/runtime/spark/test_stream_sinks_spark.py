@@ -17,12 +17,12 @@ from servers.debian import wait_until
 from servers.mosquitto import Mosquitto, mosquitto
 from servers.postgresql import Postgresql, postgresql
 from situ.runtime.spark.detect import detect_rows
-from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.kafka import KafkaAddress, require_topic
-from situ.runtime.spark.message_sinks import results_to_messages
-from situ.runtime.spark.result_packs import Packer, results_of
-from situ.runtime.spark.stream_sinks import open_sink
-from situ.runtime.spark.stream_sources import open_stream
+from situ.runtime.spark.inputs.kafka import KafkaAddress, require_topic
+from situ.runtime.spark.inputs.stream_sources import open_stream
+from situ.runtime.spark.session.errors import SparkError
+from situ.runtime.spark.sinks.message_sinks import results_to_messages
+from situ.runtime.spark.sinks.result_packs import Packer, results_of
+from situ.runtime.spark.sinks.stream_sinks import open_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,13 +16,13 @@ import pytest
 from runtime.spark.input_comparison import read_by_situ, stream_of
 from runtime.spark.judged_rows import AT, AT_MICROS, CAR, car, follow, split, text
 from situ.core.errors import InputError
-from situ.io.json_lines import JsonFormat
-from situ.runtime.spark.input_files import Root
-from situ.runtime.spark.stream_addresses import directory_of, scheme_of
-from situ.runtime.spark.stream_files import FileReader, check_files
-from situ.runtime.spark.stream_messages import MessageReader, conform_messages
-from situ.runtime.spark.stream_rows import NOW_US, rows_type
-from situ.runtime.spark.stream_sources import open_stream
+from situ.io.addresses import directory_of, scheme_of
+from situ.io.files.json_lines import JsonFormat
+from situ.runtime.spark.inputs.files import Root
+from situ.runtime.spark.inputs.stream_files import FileReader, check_files
+from situ.runtime.spark.inputs.stream_messages import MessageReader, conform_messages
+from situ.runtime.spark.inputs.stream_rows import NOW_US, rows_type
+from situ.runtime.spark.inputs.stream_sources import open_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +113,7 @@ def test_no_message_is_lost_or_doubled_wherever_bad_ones_stand() -> None:
 
 
 def test_large_messages_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    from situ.runtime.spark import stream_messages
+    from situ.runtime.spark.inputs.tables import stream_messages
 
     sizes = []
 
@@ -202,7 +202,7 @@ def test_a_csv_file_without_a_declared_column_is_rejected_line_by_line(tmp_path:
 def test_lines_that_are_rejected_in_several_blocks_keep_their_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from situ.runtime.spark import stream_files
+    from situ.runtime.spark.inputs.tables import stream_files
 
     lines = ["nothing", *("x" * (n % 23) for n in range(200))]
     (tmp_path / "a.csv").write_text("\n".join(lines))
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_read_is_one_rejected_row(tmp_path: Path) -> None:
 
 
 def test_of_a_file_that_is_cut_off_the_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from situ.io import lines
+    from situ.io.files import lines
 
     monkeypatch.setattr(lines, "BLOCK_BYTES", 1000)
     rng = random.Random(1)
@@ -265,7 +265,7 @@ def test_a_file_that_is_gone_is_an_error_so_that_the_batch_is_repeated(tmp_path:
 
 
 def test_trouble_with_the_disk_is_an_error_and_no_rejected_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from situ.runtime.spark import stream_files
+    from situ.runtime.spark.inputs.tables import stream_files
 
     def refuse(file: Path, _: Any) -> Any:
         raise InputError("cannot be read: Input/output error", place=str(file)) from OSError(5, "Input/output error")

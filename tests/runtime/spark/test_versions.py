@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyspark
 import pytest
 
-from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.kafka import connector_jars
-from situ.runtime.spark.versions import installed_version, require_spark, require_streams
+from situ.runtime.spark.inputs.kafka import connector_jars
+from situ.runtime.spark.session.errors import SparkError
+from situ.runtime.spark.session.versions import installed_version, require_spark, require_streams
 
 
 def test_the_version_is_known_without_an_import() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from situ.runtime.spark.errors import SparkError, cause_and_remedy
-from situ.runtime.spark.query_errors import query_error
-from situ.runtime.spark.workers import (
+from situ.runtime.spark.follow.query_errors import query_error
+from situ.runtime.spark.session.errors import SparkError, cause_and_remedy
+from situ.runtime.spark.session.workers import (
     missing_modules,
     python_for_workers,
     require_python_beside_driver,
@@ -124,7 +124,8 @@ TEXTS = [
     'Traceback (most recent call last):\n  File "worker.py", line 2015, in main\nModuleNotFoundError: No module '
     "named 'situ'\n\n\tat org.apache.spark.api.python.BasePythonRunner",
     "Error from python worker:\n  /usr/bin/python3: Error while finding module specification for "
-    "'situ.runtime.spark.daemon' (ModuleNotFoundError: No module named 'situ')\nPYTHONPATH was:\n  /spark/python",
+    "'situ.runtime.spark.session.daemon' (ModuleNotFoundError: No module named 'situ')\n"
+    "PYTHONPATH was:\n  /spark/python",
 ]
 
 

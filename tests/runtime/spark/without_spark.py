@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
-from situ.io.conform import conform
+from situ.io.rows.conform import conform
 from situ.kernel.batch import Batch
-from situ.runtime.spark.functions import functions_used
-from situ.runtime.spark.output import KINDS, Output
-from situ.runtime.spark.plan import Read, plan_on_spark
-from situ.runtime.spark.stage import MARKS_PER_COLUMN, Packer, StageRun, mark_columns
+from situ.runtime.spark.plan.plan import Read, plan_on_spark
+from situ.runtime.spark.session.functions import functions_used
+from situ.runtime.spark.stages.batch_stage import MARKS_PER_COLUMN, Packer, StageRun, mark_columns
+from situ.runtime.spark.stages.output import KINDS, Output
 
 
 def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng: random.Random) -> pa.Table:

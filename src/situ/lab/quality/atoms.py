@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from situ.kernel.arrays import I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 
 
 @dataclass(frozen=True, slots=True)

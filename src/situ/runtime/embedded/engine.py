@@ -18,33 +18,33 @@ from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.memory import MemoryBudget
+from situ.flow.clock import BEGINNING, Clock
+from situ.flow.flow import Flow, Port
+from situ.flow.inbox import latest
+from situ.flow.moving import under
+from situ.flow.reusing import ReusingFlow, moving_flow
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Query, Stream
-from situ.io.ahead import reject_ahead
-from situ.io.conform import Conformed, conform
-from situ.io.files import open_source
-from situ.io.python_rows import PythonSource, conform_python_rows
-from situ.io.source import Source
+from situ.io.files.by_suffix import open_source
+from situ.io.files.source import Source
+from situ.io.rows.ahead import reject_ahead
+from situ.io.rows.conform import Conformed, conform
+from situ.io.rows.python_rows import PythonSource, conform_python_rows
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
 from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
 from situ.kernel.operator import Chosen, contexts_of
-from situ.kernel.snapshot import pack, unpack
-from situ.kernel.state_checks import FARTHEST, damage_is_told, numbers, require_between, require_times
+from situ.kernel.state.checks import FARTHEST, damage_is_told, numbers, require_between, require_times
+from situ.kernel.state.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
 from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import moving_queries, without_moving
 from situ.reuse.totals import Totals
-from situ.runtime.clock import BEGINNING, Clock
 from situ.runtime.embedded.output_show import output_in_words, output_to_html
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
-from situ.runtime.flow import Flow, Port
 from situ.runtime.given import given_by_stream
-from situ.runtime.inbox import latest
-from situ.runtime.moving import under
-from situ.runtime.reusing import ReusingFlow, moving_flow
 
 
 class SupportsArrowStream(Protocol):

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from situ.graph.query import Stream
-from situ.io.conform import Conformed, conform
-from situ.io.source import Chunk, Source
+from situ.io.files.source import Chunk, Source
+from situ.io.rows.conform import Conformed, conform
 from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat, one_chunk
 from situ.kernel.operator import ORIGIN, ORIGIN_LIST

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 
 #: A time that does not come, in ns.
 NEVER = np.iinfo(np.int64).max

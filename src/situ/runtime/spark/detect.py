@@ -29,13 +29,17 @@ from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
 from situ.reuse.totals import Totals
-from situ.runtime.spark.crossing import column, crossing
-from situ.runtime.spark.dataframes import dataframes_by_stream
 from situ.runtime.spark.detect_stream import detect_stream
-from situ.runtime.spark.functions import functions_used
-from situ.runtime.spark.inputs import JudgedRows, StreamInput, dataframe_to_input, dataframe_to_rows
-from situ.runtime.spark.metrics import observed
-from situ.runtime.spark.output import (
+from situ.runtime.spark.inputs.dataframes import dataframes_by_stream
+from situ.runtime.spark.inputs.tables import JudgedRows, StreamInput, dataframe_to_input, dataframe_to_rows
+from situ.runtime.spark.plan.crossing import column, crossing
+from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.session.functions import functions_used
+from situ.runtime.spark.session.task_memory import memory_setting
+from situ.runtime.spark.session.workers import require_situ_on_workers
+from situ.runtime.spark.stages.batch_stage import Packer, StageRun
+from situ.runtime.spark.stages.metrics import observed
+from situ.runtime.spark.stages.output import (
     CALLS,
     COMPLEX_EVENT,
     FAILED_CALL,
@@ -50,12 +54,8 @@ from situ.runtime.spark.output import (
     TOTALS,
     Output,
 )
-from situ.runtime.spark.plan import SparkPlan, plan_on_spark
-from situ.runtime.spark.restart import AS_BEFORE, Restart
-from situ.runtime.spark.shards import PACKETS
-from situ.runtime.spark.stage import Packer, StageRun
-from situ.runtime.spark.task_memory import memory_setting
-from situ.runtime.spark.workers import require_situ_on_workers
+from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
+from situ.runtime.spark.stages.shards import PACKETS
 
 #: Taken to run side by side where Spark does not say how many tasks do.
 TASKS_AT_ONCE = 8

@@ -15,21 +15,21 @@ from situ.core.errors import InputError
 from situ.core.functions import Functions
 from situ.graph.operators import OperatorGraph
 from situ.kernel.compile import refuse_unbounded_state
-from situ.runtime.spark.crossing import crossing_of_stream
-from situ.runtime.spark.errors import SparkError
-from situ.runtime.spark.functions import functions_used
-from situ.runtime.spark.inputs import JudgedRows
-from situ.runtime.spark.output import Output
-from situ.runtime.spark.plan import SparkPlan, plan_on_spark
-from situ.runtime.spark.restart import Restart
-from situ.runtime.spark.session import ROCKSDB
-from situ.runtime.spark.shard_processor import ShardProcessor
-from situ.runtime.spark.shards import PACKETS, even_keys, from_packets
-from situ.runtime.spark.stream_packer import StreamPacker
-from situ.runtime.spark.stream_stage import StreamStage
-from situ.runtime.spark.task_memory import memory_setting
-from situ.runtime.spark.versions import require_streams
-from situ.runtime.spark.workers import require_python_beside_driver, require_situ_on_workers
+from situ.runtime.spark.inputs.tables import JudgedRows
+from situ.runtime.spark.plan.crossing import crossing_of_stream
+from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.session.errors import SparkError
+from situ.runtime.spark.session.functions import functions_used
+from situ.runtime.spark.session.session import ROCKSDB
+from situ.runtime.spark.session.task_memory import memory_setting
+from situ.runtime.spark.session.versions import require_streams
+from situ.runtime.spark.session.workers import require_python_beside_driver, require_situ_on_workers
+from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.restart import Restart
+from situ.runtime.spark.stages.shard_processor import ShardProcessor
+from situ.runtime.spark.stages.shards import PACKETS, even_keys, from_packets
+from situ.runtime.spark.stages.stream_packer import StreamPacker
+from situ.runtime.spark.stages.stream_stage import StreamStage
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ from situ.lang.resolve import resolve
 from situ.network.statistics import Statistics
 from situ.placement.coverage import Coverage
 from situ.placement.from_graph import planned
-from situ.runtime.spark.crossing import column
 from situ.runtime.spark.detect import detect_inputs
-from situ.runtime.spark.inputs import StreamInput
-from situ.runtime.spark.output import COMPLEX_EVENT, KINDS
+from situ.runtime.spark.inputs.tables import StreamInput
+from situ.runtime.spark.plan.crossing import column
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, KINDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from situ.lab.mcep.switching.messages import Counts, Link, Marker, Progress, Str
 from situ.lab.mcep.switching.outgoing import ToConsumer
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.mobility.store import Region
+from situ.space.event_store import Region
 
 GRAPH = resolve(
     parse("""

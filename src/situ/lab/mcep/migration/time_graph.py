@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 
 #: A path is shorter than another if it is by more than rounding: nobody migrates for nothing.
 SHORTER = 1 - 1e-12

@@ -11,15 +11,15 @@ import pyarrow as pa
 from situ.core.errors import QueryError
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
-from situ.io.conform import conform
+from situ.io.rows.conform import conform
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import in_total_order
 from situ.kernel.operator import tie_attributes
 from situ.lab.mcep.switching.arrivals import located
-from situ.mobility.geometry import Shape
 from situ.mobility.moving_query import INTEREST, ORDER, MovingQuery, moving_queries
-from situ.mobility.store import StoredEvents
 from situ.runtime.embedded.engine import Engine
+from situ.space.event_store import StoredEvents
+from situ.space.geometry import Shape
 
 
 @dataclass(frozen=True, slots=True)

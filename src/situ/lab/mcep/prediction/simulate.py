@@ -28,7 +28,7 @@ from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask, quality_of_masks, quality_of_sets, regions_hold
 from situ.mobility.interests import BASIC, Updates, interests_of
 from situ.mobility.monitor import quality_interests
-from situ.mobility.store import EVER
+from situ.space.event_store import EVER
 
 
 @dataclass(frozen=True, slots=True)

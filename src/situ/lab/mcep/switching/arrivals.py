@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from situ.core.errors import SituError
 from situ.graph.query import Stream
-from situ.io.conform import Conformed
+from situ.io.rows.conform import Conformed
 from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, Batch, one_chunk, without_duplicates
 from situ.lab.mcep.switching.buffer import NUMBER
-from situ.mobility.store import EventStore, StoredEvents, reals
+from situ.space.event_store import EventStore, StoredEvents, reals
 
 
 @dataclass(frozen=True, slots=True)

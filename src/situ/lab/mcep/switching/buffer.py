@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat
-from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import ORIGIN, ORIGIN_LIST
-from situ.mobility.store import Region, reals
+from situ.kernel.state.groups import GroupIndex
+from situ.space.event_store import Region, reals
 
 #: A column of every event on a stream: its number.
 NUMBER = "_number"

@@ -23,7 +23,7 @@ from situ.lab.mcep.switching.outgoing import ToConsumer, ToReaders
 from situ.lab.mcep.switching.provenance import Provenance
 from situ.lab.mcep.switching.range_query import RangeQuery
 from situ.mobility.history import history_us
-from situ.mobility.store import EventStore, Region
+from situ.space.event_store import EventStore, Region
 
 #: No place is in it: the region of the interest that ends the last one.
 NOWHERE = Region(np.nan, np.nan, 0.0, 0.0, False)

@@ -13,17 +13,17 @@ from typing import Protocol, assert_never
 import numpy as np
 import pyarrow as pa
 
+from situ.flow.clock import BEGINNING
+from situ.flow.inbox import Inbox
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, concat
-from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import Chosen, Context, RunningOperator, no_events
+from situ.kernel.state.groups import GroupIndex
 from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import NUMBER, as_origins, whole_numbers
 from situ.lab.mcep.switching.messages import Counts, Kept, Link, Marker, Progress, Received, Streamed
 from situ.lab.mcep.switching.provenance import Provenance
 from situ.lab.mcep.switching.steps import Steps, are_independent, steps_of, with_windows
-from situ.runtime.clock import BEGINNING
-from situ.runtime.inbox import Inbox
 
 
 @dataclass(frozen=True, slots=True)

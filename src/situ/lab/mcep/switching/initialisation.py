@@ -23,9 +23,9 @@ import pyarrow as pa
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import I64
 from situ.kernel.batch import Batch, Calls
-from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import Context
-from situ.kernel.window_program import own_conditions
+from situ.kernel.program.window_program import own_conditions
+from situ.kernel.state.groups import GroupIndex
 from situ.lab.mcep.switching.execution import Execution, SelectionWindow, chain_us, execution_of
 from situ.mobility.history import history_us
 

@@ -10,7 +10,7 @@ from typing import TypeAlias, assert_never
 from situ.kernel.arrays import I64
 from situ.kernel.batch import Batch
 from situ.lab.mcep.switching.buffer import Buffer
-from situ.mobility.store import Region
+from situ.space.event_store import Region
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from situ.kernel.batch import Batch, concat
 from situ.lab.mcep.switching.buffer import NUMBER, whole_numbers
 from situ.lab.mcep.switching.messages import Marker
 from situ.lab.mcep.switching.outgoing import ToReaders
-from situ.mobility.store import EventStore, Region
+from situ.space.event_store import EventStore, Region
 
 
 class RangeQuery:

@@ -19,8 +19,8 @@ from situ.graph.query import From, Skip, Within
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
 from situ.kernel.compile import compile_operator
-from situ.kernel.groups import GroupIndex
 from situ.kernel.operator import Context
+from situ.kernel.state.groups import GroupIndex
 from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import NUMBER, as_bytes, origin_numbers, whole_numbers
 

@@ -14,7 +14,7 @@ from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream, Subscription
-from situ.io.conform import conform
+from situ.io.rows.conform import conform
 from situ.kernel.batch import Batch, as_timestamps
 from situ.kernel.operator import Context, contexts_of, no_events
 from situ.lab.mcep.switching.arrivals import Arrivals, arrivals_of, located
@@ -22,10 +22,10 @@ from situ.lab.mcep.switching.consumer_graph import ConsumerGraph, Plan
 from situ.lab.mcep.switching.initialisation import Initialisation
 from situ.lab.mcep.switching.messages import Counts
 from situ.lab.mcep.switching.provenance import Provenance
-from situ.mobility.geometry import Shape
 from situ.mobility.history import history_us
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
-from situ.mobility.store import Asking, EventStore, Region, StoredEvents, evict_before
+from situ.space.event_store import Asking, EventStore, Region, StoredEvents, evict_before
+from situ.space.geometry import Shape
 
 #: Logs of events that readers have already are sent after so much time (t_s of MCEP, section 5.2).
 LOG_EVERY_US = 1_000_000

@@ -10,7 +10,7 @@ import pyarrow as pa
 from situ.core.errors import InputError
 from situ.core.types import INT
 from situ.graph.query import AttributeDeclaration, Stream
-from situ.io.conform import conform
+from situ.io.rows.conform import conform
 from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, without_duplicates
 from situ.kernel.operator import ORIGIN, ORIGIN_LIST

@@ -17,7 +17,7 @@ from typing import Literal, assert_never
 import numpy as np
 
 from situ.kernel.arrays import I32, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.recep.coverings.exact_cover import smallest_cover
 from situ.lab.recep.coverings.family import family_of
 from situ.lab.recep.coverings.neighbour_first import mnh

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I32, I64
-from situ.kernel.machine import inlined, jit
+from situ.kernel.matching.machine import inlined, jit
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.coverings.waiting import Neighbours, Waiting

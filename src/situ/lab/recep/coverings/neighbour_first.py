@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from situ.kernel.arrays import F64, I32, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.recep.coverings.family import Index, index_of, is_enough, neighbour_columns, suffices
 from situ.lab.recep.coverings.waiting import Covering, Waiting
 from situ.lab.recep.estimators.pairs import Estimator

@@ -13,7 +13,7 @@ import numpy as np
 
 from situ.core.errors import SituError
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import inlined, jit
+from situ.kernel.matching.machine import inlined, jit
 from situ.lab.recep.coverings.waiting import Neighbours
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.quality.precision_recall import Mask
 
 #: A time that does not come.

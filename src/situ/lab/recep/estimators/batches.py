@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.quality.precision_recall import Quality
 from situ.lab.recep.estimators.pairs import Estimator, check_pairs
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask, shares
 from situ.lab.recep.estimators.overlap import Regions

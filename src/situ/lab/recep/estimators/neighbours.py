@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Quality, shares
 from situ.lab.recep.estimators.pairs import are_apart, check_pairs, from_zero, mark

@@ -19,7 +19,7 @@ import numpy as np
 
 from situ.core.errors import InputError
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.quality.precision_recall import Mask, Quality, shares
 from situ.lab.recep.estimators.pairs import check_pairs
 

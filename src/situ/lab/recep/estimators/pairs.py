@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import I64
-from situ.kernel.machine import inlined, jit
+from situ.kernel.matching.machine import inlined, jit
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Quality, quality_of_counts
 

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.claims import Part
 from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.quality.atoms import AtomSets

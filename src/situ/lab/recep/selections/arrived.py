@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import ORIGINS, Batch
-from situ.kernel.groups import GroupIndex
+from situ.kernel.state.groups import GroupIndex
 from situ.lab.mcep.switching.buffer import NUMBER, as_origins
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.recep.selections.sets import after_another

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from situ.core.errors import SituError
+from situ.flow.clock import BEGINNING
 from situ.kernel.arrays import F64, I64
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask
@@ -26,7 +27,6 @@ from situ.lab.recep.selections.managers import Regions, neighbours_of
 from situ.lab.recep.selections.predicting import Foresight, foresight, predictor_of
 from situ.lab.recep.selections.sets import after_another, take, united
 from situ.lab.recep.selections.settings import ByTime, Settings
-from situ.runtime.clock import BEGINNING
 
 
 @dataclass(frozen=True, slots=True)

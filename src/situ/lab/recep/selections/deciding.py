@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from situ.flow.clock import BEGINNING
 from situ.kernel.arrays import I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.recep.selections.selected import Selected
 from situ.lab.recep.selections.settings import ByCount, ByTime, Settings
 from situ.mobility.interests import Interests
-from situ.runtime.clock import BEGINNING
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import assert_never
 import numpy as np
 
 from situ.kernel.arrays import I64
-from situ.kernel.machine import jit
+from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Quality
 from situ.lab.recep.estimators.grid import Dependencies, counts_of_grids

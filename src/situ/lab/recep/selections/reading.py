@@ -11,19 +11,19 @@ import pyarrow.compute as pc
 
 from situ.core.errors import InputError
 from situ.core.functions import Functions
+from situ.flow.active import Active
+from situ.flow.clock import BEGINNING
+from situ.flow.moving import MovingFlow
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import Batch
 from situ.lab.recep.selections.arrived import Arrived, Dependence
 from situ.lab.recep.selections.sets import empty, single
-from situ.mobility.geometry import EARTH_M, Shape
 from situ.mobility.interests import Interests
 from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import ORDER, MovingQuery
-from situ.mobility.pairs import PlacedEvents
-from situ.runtime.active import Active
-from situ.runtime.clock import BEGINNING
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
-from situ.runtime.moving import MovingFlow
+from situ.space.geometry import EARTH_M, Shape
+from situ.space.pairs import PlacedEvents
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from situ.kernel.arrays import I64
-from situ.kernel.machine import jit, jit_with_memory
+from situ.kernel.matching.machine import jit, jit_with_memory
 from situ.lab.quality.atoms import AtomSets
 
 

@@ -1,0 +1,1 @@
+"""Files as sources, and results as files."""

@@ -1,0 +1,1 @@
+"""Rows that fit a stream's declaration, and rows that do not."""

@@ -1,0 +1,1 @@
+"""Candidates in, complex events out: the kernel, and what follows it."""

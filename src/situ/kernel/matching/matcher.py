@@ -1,0 +1,332 @@
+"""The kernel's state and its driver: pools that grow, paths written out, memory given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from situ.kernel.arrays import (
+    COUNTERS,
+    EARLIEST,
+    FIRED,
+    FIRED_USED,
+    FREE,
+    GROUP,
+    I64,
+    LIVE,
+    NO_DEADLINE,
+    NODE,
+    NODES_USED,
+    RUN,
+    RUNS_USED,
+    Code,
+    Events,
+    Fired,
+    Groups,
+    Nodes,
+    Runs,
+    Stack,
+)
+from situ.kernel.matching.machine import host_address
+from situ.kernel.matching.match import (
+    DONE,
+    FIRED_FULL,
+    NODES_FULL,
+    RUNS_FULL,
+    compact_nodes,
+    match,
+    oldest_start,
+    pass_time,
+    path_lengths,
+    write_paths,
+)
+from situ.kernel.program.conditions import STACK_DEPTH
+from situ.kernel.program.program import Program
+
+#: Partial matches that a matcher has room for at first; small enough to stay in the processor's cache.
+POOL = 4096
+#: Events for which a thread is worth starting.
+WORTH_A_THREAD = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Matches in columns. Match m has the events path_event[offsets[m]:offsets[m + 1]], in order of position."""
+
+    time: I64
+    completing: I64  # the event that completed it
+    group: I64
+    first_position: I64
+    selection: I64
+    timed_out: np.ndarray
+    offsets: I64
+    path_event: I64
+    path_variable: I64
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def take(self, rows: I64) -> Matches:
+        """Some of the matches, in the order asked for."""
+        if len(self) == 0:
+            return self
+        columns = [column[rows] for column in self.columns]
+        length = len(self.path_event) // len(self)
+        if (np.diff(self.offsets) == length).all():  # nearly always: no loops
+            paths = (path.reshape(-1, length)[rows].reshape(-1) for path in (self.path_event, self.path_variable))
+            return Matches(*[*columns, np.arange(len(rows) + 1) * length, *paths])
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
+        return Matches(*[*columns, offsets, self.path_event[flat], self.path_variable[flat]])
+
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """The columns with one value per match."""
+        return self.time, self.completing, self.group, self.first_position, self.selection, self.timed_out
+
+
+NO_MATCHES = Matches(
+    time=np.zeros(0, np.int64),
+    completing=np.zeros(0, np.int64),
+    group=np.zeros(0, np.int64),
+    first_position=np.zeros(0, np.int64),
+    selection=np.zeros(0, np.int64),
+    timed_out=np.zeros(0, np.uint8),
+    offsets=np.zeros(1, np.int64),
+    path_event=np.zeros(0, np.int64),
+    path_variable=np.zeros(0, np.int16),
+)
+
+
+def concat_matches(parts: list[Matches]) -> Matches:
+    parts = [part for part in parts if len(part)] or [NO_MATCHES]
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    columns = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
+    events = np.concatenate([part.path_event for part in parts])
+    return Matches(*[*columns, offsets, events, np.concatenate([part.path_variable for part in parts])])
+
+
+#: Asks whether so many bytes more may be used; raises MemoryExceeded if not.
+Reserve = Callable[[int], None]
+
+#: Evaluates a host condition (its number, the event under test, the last node of the path, the nodes): 1 if it holds.
+Host = Callable[[int, int, int, Nodes], int]
+
+
+def _records(dtype: np.dtype[Any], size: int) -> Any:
+    """Kernels name the fields of records. Without the compiler only NumPy's record arrays let them, which are slow to
+    hand over to compiled ones."""
+    records = np.empty(size, dtype)
+    return records.view(np.recarray) if numba.config.DISABLE_JIT else records  # type: ignore[attr-defined]
+
+
+def _grown(records: Any, size: int) -> Any:
+    larger = _records(records.dtype, size)
+    larger[: len(records)] = records
+    return larger
+
+
+@dataclass(slots=True)
+class Shard:
+    """Partial matches of some of the groups: shard s of n, a power of two, has the groups g with g % n == s."""
+
+    runs: Runs
+    nodes: Nodes
+    counters: I64
+    reserve: Reserve
+
+    @classmethod
+    def empty(cls, reserve: Reserve, runs: int = POOL, nodes: int = 4 * POOL) -> Shard:
+        """With room for so many at first."""
+        counters = np.zeros(COUNTERS, np.int64)
+        counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
+        pool = _records(RUN, runs)
+        pool["state"] = -1
+        return cls(pool, _records(NODE, nodes), counters, reserve)
+
+    def run(
+        self, order: I64, kept: int, number: int, shards: int, code: Code, events: Events, groups: Groups, host: int
+    ) -> Matches:
+        """Offer those events in order that are its own; the matches they complete or whose deadline they pass."""
+        fired = _records(FIRED, max(1024, len(order) // (2 * shards)))
+        if len(self.nodes) < len(order) // (2 * shards):  # less often full, so that fewer pieces are joined
+            self._grow_nodes(len(order) // (2 * shards))
+        stack = Stack(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8))
+        found: list[Matches] = []
+        at, status = 0, -1
+        while status != DONE:
+            status, at = match(at, order, kept, number, shards, code, events, groups, self.runs, self.nodes, fired,
+                               self.counters, stack, host)  # fmt: skip
+            room = _room_for(code, groups, int(events.group[order[at] + kept])) if status != DONE else 0
+            if status == RUNS_FULL:
+                self._grow_runs(room)
+            elif status == NODES_FULL:
+                found.append(self.written(fired, code))
+                self._make_room_for_nodes(room)
+            elif status == FIRED_FULL:
+                found.append(self.written(fired, code))
+                if len(fired) < 2 * room:
+                    self.reserve(4 * room * FIRED.itemsize)
+                    fired = _grown(fired, 4 * room)
+        found.append(self.written(fired, code))
+        return concat_matches(found)
+
+    def pass_time(self, before: int, code: Code, groups: Groups) -> Matches:
+        """What fires or times out because no event before `before` will come any more."""
+        live = int(self.counters[LIVE])
+        if live == 0 or (before <= self.counters[EARLIEST] and before != NO_DEADLINE):
+            return NO_MATCHES
+        fired = _records(FIRED, live)
+        pass_time(before, code, groups, self.runs, self.nodes, fired, self.counters)
+        return self.written(fired, code)
+
+    def written(self, fired: Fired, code: Code) -> Matches:
+        """The matches found so far with their paths, before nodes are given back."""
+        count = int(self.counters[FIRED_USED])
+        self.counters[FIRED_USED] = 0
+        if count == 0:
+            return NO_MATCHES
+        offsets = np.zeros(count + 1, np.int64)
+        path_lengths(fired, self.nodes, count, offsets[1:])
+        np.cumsum(offsets, out=offsets)
+        self.reserve(10 * int(offsets[-1]) + count * FIRED.itemsize)
+        path_event, path_variable = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int16)
+        write_paths(fired, self.nodes, code, count, offsets, path_event, path_variable)
+        names = ("time", "event", "group", "first_position", "selection", "timed_out")
+        return Matches(*[*(fired[name][:count].copy() for name in names), offsets, path_event, path_variable])
+
+    def compact_nodes(self) -> I64:
+        """Give back nodes that no partial match needs; the events of those that remain."""
+        compact_nodes(self.runs, self.nodes, self.counters, np.empty(self.counters[NODES_USED], np.int64))
+        return self.nodes["event"][: self.counters[NODES_USED]]
+
+    def make_room(self, runs: int, nodes: int) -> None:
+        """Let so many runs and nodes follow those that are in use, and as many more may come."""
+        if self.counters[RUNS_USED] + runs > len(self.runs):
+            self._grow_runs(2 * runs)
+        if self.counters[NODES_USED] + nodes > len(self.nodes):
+            self._grow_nodes(2 * len(self.nodes) + 2 * nodes)
+
+    def remove_groups(self, gone: np.ndarray, groups: Groups) -> None:
+        """Remove the runs of groups that are marked by number. The others move together, so that none are free."""
+        used = int(self.counters[RUNS_USED])
+        runs = self.runs[:used]
+        stays = runs["state"] >= 0
+        stays[stays] = ~gone[runs["group"][stays]]
+        number = np.where(stays, np.cumsum(stays) - 1, -1)  # by run, the number that it gets; -1 stands for none
+        kept = runs[stays]
+        kept["next"] = np.where(kept["next"] >= 0, number[kept["next"]], -1)
+        mine = np.unique(kept["group"])
+        groups["head"][mine] = number[groups["head"][mine]]
+        self.runs[: len(kept)] = kept
+        self.runs["state"][len(kept) : used] = -1
+        self.counters[FREE] = -1
+        self.counters[RUNS_USED] = self.counters[LIVE] = len(kept)
+
+    def _grow_runs(self, room: int) -> None:
+        before = len(self.runs)
+        self.reserve((2 * before + room) * RUN.itemsize)
+        self.runs = _grown(self.runs, 2 * before + room)
+        self.runs["state"][before:] = -1
+
+    def _make_room_for_nodes(self, room: int) -> None:
+        self.compact_nodes()
+        if self.counters[NODES_USED] + room > len(self.nodes) // 2:
+            self._grow_nodes(2 * len(self.nodes) + room)
+
+    def _grow_nodes(self, size: int) -> None:
+        self.reserve(size * NODE.itemsize)
+        self.nodes = _grown(self.nodes, size)
+
+
+def _room_for(code: Code, groups: Groups, group: int) -> int:
+    most_edges = max(1, int(np.diff(code.edge_offset).max(initial=0)))
+    return int(groups["live"][group]) * (most_edges + 1) + len(code.starts)
+
+
+@dataclass
+class Matcher:
+    """Finds the matches of one program, batch after batch."""
+
+    program: Program
+    shards: list[Shard]
+    groups: Groups
+
+    @classmethod
+    def empty(cls, program: Program, shards: int, reserve: Reserve) -> Matcher:
+        return cls(program, [Shard.empty(reserve) for _ in range(shards)], _records(GROUP, 0))
+
+    @property
+    def live(self) -> int:
+        """How many partial matches there are."""
+        return sum(int(shard.counters[LIVE]) for shard in self.shards)
+
+    @property
+    def earliest(self) -> int:
+        """No partial match has an earlier deadline. At the end of input (NO_DEADLINE) all of them are over."""
+        return min(int(shard.counters[EARLIEST]) if shard.counters[LIVE] else NO_DEADLINE for shard in self.shards)
+
+    def add_groups(self, count: int) -> None:
+        """Make room for `count` groups in all."""
+        before = len(self.groups)
+        if count > before:
+            self.groups = _grown(self.groups, count)
+            for name in GROUP.names or ():
+                self.groups[name][before:] = -1 if name == "head" else 0
+
+    def run(self, order: I64, kept: int, events: Events, host: Host | None) -> Matches:
+        """Offer the new events in `order`, which come after `kept` rows, the shards side by side."""
+        count = len(self.shards)
+        if count == 1 or len(order) < WORTH_A_THREAD:
+            found = [self._run_shard(s, order, kept, events, host) for s in range(count)]
+            return concat_matches(found)
+        with ThreadPoolExecutor(count - 1) as pool:
+            others = [pool.submit(self._run_shard, s, order, kept, events, host) for s in range(1, count)]
+            first = self._run_shard(0, order, kept, events, host)
+            return concat_matches([first, *(other.result() for other in others)])
+
+    def _run_shard(self, number: int, order: I64, kept: int, events: Events, host: Host | None) -> Matches:
+        shard = self.shards[number]
+        bound = (lambda condition, event, node: host(condition, event, node, shard.nodes)) if host else None
+        entry, address = host_address(bound) if bound is not None else (None, 0)
+        found = shard.run(order, kept, number, len(self.shards), self.program.code, events, self.groups, address)
+        del entry  # kept until here: C calls it
+        return found
+
+    def pass_time(self, before: int) -> Matches:
+        """What fires or times out because no event before `before` will come any more."""
+        return concat_matches([shard.pass_time(before, self.program.code, self.groups) for shard in self.shards])
+
+    def oldest_start(self) -> I64:
+        """Per group, the first position of its earliest partial match (NO_DEADLINE if there is none)."""
+        oldest = np.full(len(self.groups), NO_DEADLINE)
+        for shard in self.shards:
+            oldest_start(shard.runs, shard.counters, oldest)
+        return oldest
+
+    def mark_held(self, held: np.ndarray) -> None:
+        """Give back nodes that no partial match needs, and mark the events of those that remain."""
+        for shard in self.shards:
+            held[shard.compact_nodes()] = True
+
+    def remove_groups(self, gone: np.ndarray) -> None:
+        """Remove the partial matches of groups that are marked by number."""
+        for shard in self.shards:
+            shard.remove_groups(gone, self.groups)
+        self.groups["head"][gone] = -1
+        self.groups["live"][gone] = 0
+
+    def renumber_events(self, kept: I64) -> None:
+        """Events are numbered anew: event kept[i] becomes i."""
+        for shard in self.shards:
+            used = shard.counters[NODES_USED]
+            shard.nodes["event"][:used] = np.searchsorted(kept, shard.nodes["event"][:used])

@@ -1,0 +1,165 @@
+"""The total order of events (docs/language.md, "Order and time")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from situ.kernel.arrays import I64
+from situ.kernel.matching.machine import jit
+
+#: For rows of the event type with this rank, the values that decide between equal times, most important first.
+TieKeys = Callable[[int, I64], Sequence[pa.Array]]
+
+
+@jit
+def _counting_order(keys: I64, offsets: I64, order: I64) -> None:
+    """Rows by key, stable, in linear time. `offsets` is zero and one longer than there are keys."""
+    for key in keys:
+        offsets[key + 1] += 1
+    for key in range(1, len(offsets)):
+        offsets[key] += offsets[key - 1]
+    for row in range(len(keys)):
+        key = keys[row]
+        order[offsets[key]] = row
+        offsets[key] += 1
+
+
+@jit
+def _is_sorted(values: I64) -> int:
+    """0: no, 1: with equal neighbours, 2: strictly."""
+    result = 2
+    for row in range(1, len(values)):
+        if values[row] < values[row - 1]:
+            return 0
+        if values[row] == values[row - 1]:
+            result = 1
+    return result
+
+
+@jit
+def _is_sorted_by_group(order: I64, group: I64, time: I64) -> bool:
+    """Whether each group is in order of time, where `order` has the groups one after another."""
+    for at in range(1, len(order)):
+        if group[order[at]] == group[order[at - 1]] and time[order[at]] < time[order[at - 1]]:
+            return False
+    return True
+
+
+@jit
+def _tied(order: I64, group: I64, time: I64, segment: I64) -> int:
+    """Numbers runs of equal (group, time) in `order`; -1 for events alone. Returns how many events are in runs."""
+    tied, runs = 0, 0
+    for at in range(len(order)):
+        segment[at] = -1
+    for at in range(1, len(order)):
+        a, b = order[at - 1], order[at]
+        if group[a] == group[b] and time[a] == time[b]:
+            if segment[at - 1] < 0:
+                segment[at - 1] = runs
+                runs += 1
+                tied += 1
+            segment[at] = segment[at - 1]
+            tied += 1
+    return tied
+
+
+@jit
+def number_positions(order: I64, group: I64, position: I64, following: I64) -> None:
+    """Positions within each group, going on from `following`."""
+    for row in order:
+        position[row] = following[group[row]]
+        following[group[row]] += 1
+
+
+def counting_order(keys: I64, count: int) -> I64:
+    """Rows by key, stable.
+
+    >>> counting_order(np.array([2, 0, 2, 1]), 3).tolist()
+    [1, 3, 0, 2]
+    """
+    order = np.empty(len(keys), np.int64)
+    _counting_order(keys, np.zeros(count + 1, np.int64), order)
+    return order
+
+
+def union_of_sorted(arrays: Sequence[I64]) -> I64:
+    """The values of several sorted arrays, sorted, each once.
+
+    >>> union_of_sorted([np.array([1, 4]), np.array([2, 4])]).tolist()
+    [1, 2, 4]
+    """
+    if len(arrays) == 1:
+        return arrays[0]
+    joined = np.sort(np.concatenate(arrays), kind="stable")  # merges runs that are sorted already
+    fresh = np.ones(len(joined), np.bool_)
+    fresh[1:] = joined[1:] != joined[:-1]
+    return joined if fresh.all() else joined[fresh]
+
+
+def is_sorted(values: I64) -> bool:
+    return bool(_is_sorted(values) > 0)
+
+
+def total_order(group: I64, groups: int, time: I64, rank: np.ndarray, tie_keys: TieKeys) -> I64:
+    """Rows in an order in which each group is in its total order: by time alone where no two times are equal, else by
+    group, so that only ties within a group need to be decided.
+
+    `rank` orders the event types among equal times; rows of one type and time are ordered by `tie_keys`, which are
+    read for tied rows only.
+    """
+    sorted_ = _is_sorted(time)
+    if sorted_ == 2:
+        return np.arange(len(time))
+    order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
+    if sorted_ == 0 and not _is_sorted_by_group(order, group, time):
+        order = np.lexsort((time, group))
+    segment = np.empty(len(order), np.int64)
+    if _tied(order, group, time, segment) == 0:
+        return order
+    slots = np.flatnonzero(segment >= 0)
+    rows = order[slots]
+    order[slots] = rows[_tie_order(segment[slots], rank[rows], rows, tie_keys)]
+    return order
+
+
+@jit
+def _ascends(segment: I64, ranks: np.ndarray, key: I64) -> bool:
+    """Whether rows that are by segment are in order already."""
+    for at in range(1, len(segment)):
+        if segment[at] == segment[at - 1] and (
+            ranks[at] < ranks[at - 1] or (ranks[at] == ranks[at - 1] and key[at] < key[at - 1])
+        ):
+            return False
+    return True
+
+
+def _tie_order(segment: I64, ranks: np.ndarray, rows: I64, tie_keys: TieKeys) -> I64:
+    keys: list[I64] = []
+    for rank in np.unique(ranks):
+        of_type = np.flatnonzero(ranks == rank)
+        for number, values in enumerate(tie_keys(int(rank), rows[of_type])):
+            if number == len(keys):
+                keys.append(np.zeros(len(rows), np.int64))
+            whole = pa.types.is_int64(values.type) and not values.null_count
+            keys[number][of_type] = values.to_numpy() if whole else dense_ranks(values)
+    if len(keys) == 1 and _ascends(segment, ranks, keys[0]):
+        return np.arange(len(rows))
+    return np.lexsort((*reversed(keys), ranks, segment))
+
+
+def dense_ranks(values: pa.Array) -> I64:
+    """Ranks from 1 by which values compare; equal values have equal ranks, and nulls have rank 0.
+
+    >>> dense_ranks(pa.array(["b", None, "a", "b"])).tolist()
+    [2, 0, 1, 2]
+    """
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values), np.int64)
+    ranks = pc.rank(values, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.where(values.is_null().to_numpy(zero_copy_only=False), 0, ranks) if values.null_count else ranks

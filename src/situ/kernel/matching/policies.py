@@ -1,0 +1,446 @@
+"""From matches to complex events: selectors, consumption, after-match skipping (docs/language.md).
+
+The kernel finds every match; policies decide which of them stay. A match waits here until that is certain: a later
+choice may still win (`last`), an earlier partial match may still complete (`after match`). What waits is part of the
+operator's state, as matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Selector, Seq, Step
+from situ.graph.query import AfterMatch, From, Skip
+from situ.kernel.arrays import I64, NO_DEADLINE, U8, U64
+from situ.kernel.matching.machine import jit
+from situ.kernel.matching.matcher import NO_MATCHES, Matches, concat_matches
+from situ.kernel.program.program import Program
+
+UNDECIDED, DECIDED, GHOST = range(3)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Matches that are not settled. UNDECIDED: a rival may still come; DECIDED: won, but an earlier match is not yet
+    settled; GHOST: settled, kept because it may still be another's rival. A match counts at the time `fires`, and among
+    those of one time at `moment`: the position of the event that completed it, or after all events (NO_DEADLINE)."""
+
+    matches: Matches
+    status: U8
+    fires: I64
+    moment: I64
+
+    @property
+    def times(self) -> I64:
+        """The times of the complex events: when they fire, but for those that only the end of input decides."""
+        return np.where(self.fires == NO_DEADLINE, self.matches.time, self.fires)
+
+
+@dataclass
+class Policies:
+    """The policies of one case. `skip_past` is, per group, the position up to which matches may not start."""
+
+    program: Program
+    after_match: AfterMatch
+    waiting: Waiting
+    skip_past: I64
+
+    @classmethod
+    def of(cls, program: Program, after_match: AfterMatch) -> Policies:
+        nothing = Waiting(NO_MATCHES, np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return cls(program, after_match, nothing, np.zeros(0, np.int64))
+
+    @property
+    def needed(self) -> bool:
+        automaton = self.program.automaton
+        return bool(
+            automaton.selectors
+            or automaton.ambiguous
+            or self.program.case.consuming
+            or self.after_match.skip is not Skip.NONE
+        )
+
+    def settle(self, found: Matches, before: int, time: I64, position: I64, consumed: U8, oldest: I64) -> Matches:
+        """The matches that are certain now that no event before `before` will come.
+
+        `time`, `position` and `consumed` are by event; `consumed` is updated. `oldest` is, per group, where its
+        earliest partial match starts.
+        """
+        if self.program.automaton.ambiguous:
+            found = found.take(np.flatnonzero(~_repeated(found)))
+        at_deadline = (found.timed_out != 0) | self.program.automaton.ends_in_absence
+        moment = np.where(at_deadline, NO_DEADLINE, position[found.completing])
+        all_ = Waiting(
+            concat_matches([self.waiting.matches, found]),
+            np.concatenate([self.waiting.status, np.zeros(len(found), np.uint8)]),
+            np.concatenate([self.waiting.fires, found.time]),
+            np.concatenate([self.waiting.moment, moment]),
+        )
+        keep_until = self._select(all_, before, time, position)
+        settled = self._settled(all_, before, position, consumed, oldest)
+        chosen = np.flatnonzero(settled == 1)
+        result = replace(all_.matches.take(chosen), time=all_.times[chosen])
+        all_.status[settled > 0] = GHOST
+        remain = np.flatnonzero((all_.status != GHOST) | (keep_until >= before))
+        self.waiting = Waiting(all_.matches.take(remain), all_.status[remain], all_.fires[remain], all_.moment[remain])
+        return result
+
+    @property
+    def low_watermark(self) -> int:
+        """No waiting match becomes a complex event with an earlier time."""
+        return int(self.waiting.times[self.waiting.status != GHOST].min(initial=NO_DEADLINE))
+
+    # --- selectors
+
+    def _select(self, all_: Waiting, before: int, time: I64, position: I64) -> I64:
+        """Decide what can be decided. Returns until when each match must be remembered as a rival."""
+        matches, status, fires = all_.matches, all_.status, all_.fires
+        selectors = self.program.automaton.selectors
+        lost = np.zeros(len(matches), np.bool_)
+        decidable_at = np.full(len(matches), np.iinfo(np.int64).min)
+        for alias, selector in selectors:
+            variable = self.program.variables.index(alias)
+            chosen = first_events(matches, variable)
+            there = chosen >= 0
+            places = np.where(there, position[np.maximum(chosen, 0)], 0)
+            if selector is Selector.FIRST:
+                places = -places
+            lost |= there & _outdone(matches, variable, places)
+            deadline = self._decision(matches, variable, time)
+            final = there & self._in_final_block(matches, variable)
+            decidable_at = np.where(final, np.maximum(decidable_at, deadline), decidable_at)
+            if selector is Selector.LAST:
+                later = final & (status == UNDECIDED) & (deadline >= fires)
+                fires[later], all_.moment[later] = deadline[later], NO_DEADLINE
+        now = (status == UNDECIDED) & ((decidable_at < before) | (before == NO_DEADLINE))
+        status[now & lost] = GHOST
+        status[now & ~lost] = DECIDED
+        if len(selectors) < 2:  # all rivals are decided together
+            return np.full(len(matches), np.iinfo(np.int64).min)
+        within = self.program.case.within
+        if within is None:
+            return np.full(len(matches), NO_DEADLINE)
+        return np.minimum(decidable_at, NO_DEADLINE - within.micros) + within.micros
+
+    def _decision(self, matches: Matches, variable: int, time: I64) -> I64:
+        """The latest time that another choice for `variable` could have, given the other events."""
+        within = self.program.case.within
+        if within is None:
+            return np.full(len(matches), NO_DEADLINE)
+        least, most = _other_times(matches, variable, time)
+        if within.anchor is From.FIRST:
+            base = least
+        elif within.anchor is From.PREVIOUS:
+            base = most
+        elif within.anchor == self.program.variables[variable]:
+            return least
+        else:
+            anchor = first_events(matches, self.program.variables.index(str(within.anchor)))
+            base = time[np.maximum(anchor, 0)]
+        return np.where(least == NO_DEADLINE, NO_DEADLINE, base + within.micros)
+
+    def _in_final_block(self, matches: Matches, variable: int) -> np.ndarray:
+        """Whether the step is the last of its match in time, or could be: a step of the `and` at its end."""
+        blocks = _blocks(self.program.case.detect)
+        of_variable = np.array([blocks[alias] for alias in self.program.variables])
+        last = matches.path_variable[matches.offsets[1:] - 1] if len(matches) else np.zeros(0, np.int64)
+        return of_variable[last] == of_variable[variable]
+
+    # --- consumption and skipping
+
+    def _settled(self, all_: Waiting, before: int, position: I64, consumed: U8, oldest: I64) -> U8:
+        """1: a complex event, 2: removed, 0: not yet certain."""
+        matches, status, fires, moment = all_.matches, all_.status, all_.fires, all_.moment
+        settled = np.zeros(len(matches), np.uint8)
+        decided = status == DECIDED
+        pending = status == UNDECIDED
+        if self.program.case.consuming:
+            limit = min(before, fires[pending].min(initial=NO_DEADLINE))
+            chosen = np.flatnonzero(decided & ((fires < limit) | (before == NO_DEADLINE)))
+            order = chosen[np.lexsort((moment[chosen], fires[chosen], matches.group[chosen]))]
+            variables = np.isin(np.arange(len(self.program.variables)), self._variables(self.program.case.consuming))
+            consume(order, matches.group, fires, moment, matches.timed_out, matches.offsets, matches.path_event,
+                    matches.path_variable, variables, consumed, settled)  # fmt: skip
+        elif self.after_match.skip is not Skip.NONE:
+            self.add_groups(len(oldest))
+            waits = oldest.copy()
+            np.minimum.at(waits, matches.group[pending], matches.first_position[pending])
+            # What timed out is removed by any match of the same start, so it waits until none can come any more.
+            earliest_waiting = waits[matches.group] - (matches.timed_out != 0)
+            chosen = np.flatnonzero(decided & (matches.first_position <= earliest_waiting))
+            order = chosen[skip_order(chosen, matches, fires, moment, position)]
+            alias = self.program.variables.index(self.after_match.alias) if self.after_match.alias else -1
+            skip(order, matches.group, matches.first_position, matches.timed_out, matches.offsets, matches.path_event,
+                 matches.path_variable, position, list(Skip).index(self.after_match.skip), alias, self.skip_past,
+                 settled)  # fmt: skip
+        else:
+            settled[decided] = 1
+        return settled
+
+    def _variables(self, aliases: tuple[str, ...]) -> list[int]:
+        return [self.program.variables.index(alias) for alias in aliases]
+
+    def forget(self, groups: np.ndarray) -> None:
+        """These groups start afresh."""
+        self.skip_past[groups[: len(self.skip_past)]] = -1
+
+    def add_groups(self, groups: int) -> None:
+        """Make room for so many groups in all."""
+        if groups > len(self.skip_past):
+            more = np.full(groups - len(self.skip_past), -1, np.int64)
+            self.skip_past = np.concatenate([self.skip_past, more])
+
+
+def first_events(matches: Matches, variable: int) -> I64:
+    """The first event of a variable in every match; -1 where it has none."""
+    result = np.full(len(matches), -1, np.int64)
+    _first_events(matches.offsets, matches.path_event, matches.path_variable, variable, result)
+    return result
+
+
+def _blocks(pattern: Pattern) -> dict[str, int]:
+    """Numbers the steps of a pattern; those of one `and` have one number."""
+    blocks: dict[str, int] = {}
+
+    def visit(part: Pattern) -> None:
+        match part:
+            case Step(alias=alias):
+                blocks[alias] = len(blocks)
+            case And(steps):
+                number = len(blocks)
+                blocks.update({step.alias: number for step in steps})
+            case Loop(body):
+                visit(body)
+            case Seq(parts):
+                for item in parts:
+                    if isinstance(item, Follow):
+                        visit(item.pattern)
+            case Or(alternatives):
+                for alternative in alternatives:
+                    visit(alternative)
+
+    visit(pattern)
+    return blocks
+
+
+def _repeated(matches: Matches) -> np.ndarray:
+    """Matches that another one before them equals in all events."""
+    hashes = _hashes(matches, -1)
+    repeated = np.zeros(len(matches), np.bool_)
+    _mark_repeated(np.argsort(hashes, kind="stable"), hashes, matches.offsets, matches.path_event,
+                   matches.path_variable, repeated)  # fmt: skip
+    return repeated
+
+
+def _outdone(matches: Matches, variable: int, places: I64) -> np.ndarray:
+    """Matches of which another one agrees in all events but the variable's, and has it at a higher place."""
+    hashes = _hashes(matches, variable)
+    outdone = np.zeros(len(matches), np.bool_)
+    _mark_outdone(np.argsort(hashes, kind="stable"), hashes, matches.offsets, matches.path_event,
+                  matches.path_variable, variable, places, outdone)  # fmt: skip
+    return outdone
+
+
+def _hashes(matches: Matches, without: int) -> U64:
+    hashes = np.zeros(len(matches), np.uint64)
+    with np.errstate(over="ignore"):  # wraps, as hashes do; compiled code does not say so
+        _hash_paths(matches.offsets, matches.path_event, matches.path_variable, without, hashes)
+    return hashes
+
+
+def _other_times(matches: Matches, variable: int, time: I64) -> tuple[I64, I64]:
+    least = np.full(len(matches), NO_DEADLINE)
+    most = np.full(len(matches), np.iinfo(np.int64).min)
+    _times(matches.offsets, matches.path_event, matches.path_variable, variable, time, least, most)
+    return least, most
+
+
+@jit
+def _first_events(offsets: I64, path_event: I64, path_variable: I64, variable: int, result: I64) -> None:
+    for match in range(len(result)):
+        for at in range(offsets[match], offsets[match + 1]):
+            if path_variable[at] == variable:
+                result[match] = path_event[at]
+                break
+
+
+@jit
+def _times(offsets: I64, path_event: I64, path_variable: I64, without: int, time: I64, least: I64, most: I64) -> None:
+    for match in range(len(least)):
+        for at in range(offsets[match], offsets[match + 1]):
+            if path_variable[at] != without:
+                least[match] = min(least[match], time[path_event[at]])
+                most[match] = max(most[match], time[path_event[at]])
+
+
+@jit
+def _hash_paths(offsets: I64, path_event: I64, path_variable: I64, without: int, hashes: U64) -> None:
+    for match in range(len(hashes)):
+        value = np.uint64(offsets[match + 1] - offsets[match])
+        for at in range(offsets[match], offsets[match + 1]):
+            if path_variable[at] != without:
+                value ^= np.uint64(path_event[at] * 64 + path_variable[at])
+                value = (value ^ (value >> np.uint64(29))) * _MIX
+        hashes[match] = value
+
+
+@jit
+def _agree(a: int, b: int, without: int, offsets: I64, path_event: I64, path_variable: I64) -> bool:
+    """Whether two matches have the same events for the same variables, but for one variable."""
+    i, j = offsets[a], offsets[b]
+    while True:
+        while i < offsets[a + 1] and path_variable[i] == without:
+            i += 1
+        while j < offsets[b + 1] and path_variable[j] == without:
+            j += 1
+        if i == offsets[a + 1] or j == offsets[b + 1]:
+            return i == offsets[a + 1] and j == offsets[b + 1]
+        if path_event[i] != path_event[j] or path_variable[i] != path_variable[j]:
+            return False
+        i += 1
+        j += 1
+
+
+@jit
+def _mark_repeated(
+    order: I64, hashes: U64, offsets: I64, path_event: I64, path_variable: I64, repeated: np.ndarray
+) -> None:
+    begin = 0
+    for at in range(len(order)):
+        if hashes[order[at]] != hashes[order[begin]]:
+            begin = at
+        for other in range(begin, at):
+            if _agree(order[other], order[at], -1, offsets, path_event, path_variable):
+                repeated[order[at]] = True
+                break
+
+
+@jit
+def _mark_outdone(order: I64, hashes: U64, offsets: I64, path_event: I64, path_variable: I64, variable: int,
+                  places: I64, outdone: np.ndarray) -> None:  # fmt: skip
+    begin = 0
+    while begin < len(order):
+        end = begin + 1
+        while end < len(order) and hashes[order[end]] == hashes[order[begin]]:
+            end += 1
+        # Equal hashes nearly always mean equal events: one pass finds the best; a collision costs a second look.
+        best, same = order[begin], True
+        for at in range(begin + 1, end):
+            if not _agree(order[begin], order[at], variable, offsets, path_event, path_variable):
+                same = False
+            elif places[order[at]] > places[best]:
+                best = order[at]
+        for at in range(begin, end):
+            row = order[at]
+            if same:
+                outdone[row] = places[best] > places[row]
+            else:
+                for other in range(begin, end):
+                    if places[order[other]] > places[row] and _agree(
+                        row, order[other], variable, offsets, path_event, path_variable
+                    ):
+                        outdone[row] = True
+        begin = end
+
+
+@jit
+def consume(order: I64, group: I64, fires: I64, moment: I64, timed_out: U8, offsets: I64, path_event: I64,
+            path_variable: I64, consuming: np.ndarray, consumed: U8, settled: U8) -> None:  # fmt: skip
+    """Matches by group and time of firing: those of one moment stand together, then their events are consumed."""
+    begin = 0
+    while begin < len(order):
+        head = order[begin]
+        end = begin
+        while end < len(order):
+            row = order[end]
+            if group[row] != group[head] or fires[row] != fires[head] or moment[row] != moment[head]:
+                break
+            settled[row] = 1
+            for at in range(offsets[row], offsets[row + 1]):
+                if consumed[path_event[at]] != 0:
+                    settled[row] = 2
+            end += 1
+        for number in range(begin, end):
+            row = order[number]
+            if settled[row] == 1 and timed_out[row] == 0:
+                for at in range(offsets[row], offsets[row + 1]):
+                    if consuming[path_variable[at]]:
+                        consumed[path_event[at]] = 1
+        begin = end
+
+
+def skip_order(chosen: I64, matches: Matches, fires: I64, moment: I64, position: I64) -> I64:
+    """Matches by group, first position, completion, and the positions of their events in turn; what timed out comes
+    after all matches of its first position."""
+    group, first, timed_out = matches.group, matches.first_position, matches.timed_out
+    order = np.lexsort((moment[chosen], fires[chosen], timed_out[chosen], first[chosen], group[chosen]))
+    _sort_ties(order, chosen, group, first, timed_out, fires, moment, matches.offsets, matches.path_event,
+               matches.path_variable, position)  # fmt: skip
+    return order
+
+
+@jit
+def _before(a: int, b: int, offsets: I64, path_event: I64, path_variable: I64, position: I64) -> bool:
+    """By positions in turn; a match of the same events in other roles by the order of its steps in the text."""
+    length_a, length_b = offsets[a + 1] - offsets[a], offsets[b + 1] - offsets[b]
+    for at in range(min(length_a, length_b)):
+        p, q = position[path_event[offsets[a] + at]], position[path_event[offsets[b] + at]]
+        if p != q:
+            return p < q
+    if length_a != length_b:
+        return length_a < length_b
+    for at in range(length_a):
+        v, w = path_variable[offsets[a] + at], path_variable[offsets[b] + at]
+        if v != w:
+            return v < w
+    return False
+
+
+@jit
+def _sort_ties(order: I64, chosen: I64, group: I64, first: I64, timed_out: U8, fires: I64, moment: I64, offsets: I64,
+               path_event: I64, path_variable: I64, position: I64) -> None:  # fmt: skip
+    """Insertion sort within runs of equal keys. Only the first of a run stays, so runs are short-lived."""
+    for at in range(1, len(order)):
+        current = order[at]
+        row = chosen[current]
+        to = at
+        while to > 0:
+            other = chosen[order[to - 1]]
+            tied = group[other] == group[row] and first[other] == first[row] and timed_out[other] == timed_out[row]
+            tied = tied and fires[other] == fires[row] and moment[other] == moment[row]
+            if not tied or not _before(row, other, offsets, path_event, path_variable, position):
+                break
+            order[to] = order[to - 1]
+            to -= 1
+        order[to] = current
+
+
+TO_NEXT, PAST_LAST, TO_FIRST, TO_LAST = (list(Skip).index(s) for s in list(Skip)[1:])
+
+
+@jit
+def skip(order: I64, group: I64, first: I64, timed_out: U8, offsets: I64, path_event: I64, path_variable: I64,
+         position: I64, strategy: int, alias: int, skip_past: I64, settled: U8) -> None:  # fmt: skip
+    """Each match that stays removes the later ones that start at or before its skip point."""
+    for row in order:
+        if first[row] <= skip_past[group[row]]:
+            settled[row] = 2
+            continue
+        settled[row] = 1
+        if timed_out[row] != 0:
+            continue
+        point = np.int64(-1)
+        if strategy == TO_NEXT:
+            point = first[row]
+        elif strategy == PAST_LAST:
+            point = position[path_event[offsets[row + 1] - 1]]
+        else:
+            for at in range(offsets[row], offsets[row + 1]):
+                if path_variable[at] == alias:
+                    point = position[path_event[at]] - 1
+                    if strategy == TO_FIRST:
+                        break
+        skip_past[group[row]] = max(skip_past[group[row]], point)

@@ -1,0 +1,1 @@
+"""Rules, compiled: what depends on the query alone."""

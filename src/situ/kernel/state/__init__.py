@@ -1,0 +1,1 @@
+"""What operators hold between two steps, and how it becomes bytes."""

@@ -1,0 +1,100 @@
+"""What a case of a pattern rule holds between two steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from situ.core.memory import MemoryBudget
+from situ.kernel.matching.matcher import Matcher, Reserve
+from situ.kernel.matching.policies import Policies, Waiting
+from situ.kernel.operator import Context
+from situ.kernel.program.compiled_case import CompiledCase
+from situ.kernel.state.groups import GroupIndex
+from situ.kernel.state.store import Store, empty_store
+
+#: Forget idle groups when there are this many, and they are most of all groups.
+MANY_GROUPS = 4096
+
+
+@dataclass
+class CaseState:
+    """Partial matches, matches that wait for their policies, the events that both hold, and the numbers of groups."""
+
+    matcher: Matcher
+    policies: Policies
+    groups: GroupIndex
+    retained: Store
+
+    @classmethod
+    def empty(cls, context: Context, case: CompiledCase, shards: int, memory: MemoryBudget) -> CaseState:
+        rule = context.operator.rule
+        return cls(
+            Matcher.empty(case.program, shards if rule.group_by else 1, _reserve(context.operator.name, memory)),
+            Policies.of(case.program, rule.after_match),
+            GroupIndex(),
+            empty_store(context, case.stored),
+        )
+
+    def make_room_for_groups(self) -> None:
+        """After groups have been numbered: let every part have a place for each of them."""
+        self.matcher.add_groups(len(self.groups))
+        self.policies.add_groups(len(self.groups))
+
+    def retain(self, store: Store) -> None:
+        """Keep of `store` the events that partial and waiting matches hold, and number them anew."""
+        waiting = self.policies.waiting
+        held = np.zeros(len(store), np.bool_)
+        self.matcher.mark_held(held)
+        held[waiting.matches.path_event] = True
+        kept = np.flatnonzero(held)
+        self.matcher.renumber_events(kept)
+        if len(waiting.matches):
+            events = np.searchsorted(kept, waiting.matches.path_event)
+            completing = np.searchsorted(kept, waiting.matches.completing)
+            waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
+        self.retained = store.take(kept)
+
+    def forget_idle_groups(self) -> None:
+        """Where there are many, groups without a partial or waiting match start afresh with their next event."""
+        if len(self.groups) <= MANY_GROUPS:
+            return
+        idle = self.groups.used
+        used = np.count_nonzero(idle)
+        idle[self.retained.group] = False
+        if used >= MANY_GROUPS and 2 * np.count_nonzero(idle) >= used:
+            self._forget(idle)
+
+    def remove(self, gone: np.ndarray) -> None:
+        """Remove the groups that are marked in `gone`, by number, with all that they hold."""
+        self.make_room_for_groups()
+        self.matcher.remove_groups(gone)
+        waiting = self.policies.waiting
+        stays = np.flatnonzero(~gone[waiting.matches.group])
+        self.policies.waiting = Waiting(
+            waiting.matches.take(stays), waiting.status[stays], waiting.fires[stays], waiting.moment[stays]
+        )
+        self.retain(self.retained)
+        self._forget(gone)
+
+    def _forget(self, groups: np.ndarray) -> None:
+        """These groups, which hold nothing, start afresh; their numbers are given to others."""
+        self.groups.release(groups)
+        self.matcher.groups["positions"][groups] = 0
+        self.matcher.groups["selections"][groups] = 0
+        self.policies.forget(groups)
+
+
+def _reserve(rule: str, memory: MemoryBudget) -> Reserve:
+    """Asks for memory on behalf of a rule's partial matches and matches."""
+
+    def reserve(more_bytes: int) -> None:
+        memory.require(
+            more_bytes,
+            rule,
+            "there are too many matches, or partial ones, at once",
+            "Shorten its window, group it by a key, or say `then` or `greedy` where every combination counts now.",
+        )
+
+    return reserve

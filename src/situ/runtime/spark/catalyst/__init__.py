@@ -1,0 +1,1 @@
+"""Conditions about single events as Catalyst columns."""

@@ -1,0 +1,1 @@
+"""Queries that run on: checkpoints, rules that change, progress."""

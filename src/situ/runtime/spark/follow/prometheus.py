@@ -1,0 +1,224 @@
+"""Figures of a streaming query for Prometheus, served over HTTP.
+
+query = detection.events.writeStream...start()
+with serve_metrics(query, 9400): ...        # http://127.0.0.1:9400/metrics
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Literal, Protocol, Self, TypeAlias
+
+from situ.core.errors import InputError
+from situ.runtime.spark.follow.progress import ProgressFeed, Query, Totals
+
+HOST = "127.0.0.1"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+#: How often a query of a user's own is asked for its micro-batches: Spark remembers the last hundred.
+PERIOD_S = 1.0
+
+_Value: TypeAlias = float | int | None
+
+
+def metrics_text(totals: Totals, running: bool = True) -> str:
+    """The figures in Prometheus's text format. What nobody knows yet is left out.
+
+    >>> from situ.runtime.spark.follow.progress import Counts
+    >>> print(metrics_text(Totals(Counts(input=3))).splitlines()[2])
+    situ_input_rows_total 3
+    """
+    lines: list[str] = []
+    for name, kind, about, samples in _metrics(totals, running):
+        known = {suffix: value for suffix, value in samples.items() if value is not None}
+        if known:
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{suffix} {_number(value)}" for suffix, value in known.items()]
+    return "\n".join(lines) + "\n"
+
+
+_Kind: TypeAlias = Literal["counter", "gauge", "summary"]
+
+
+def _metrics(totals: Totals, running: bool) -> Iterator[tuple[str, _Kind, str, dict[str, _Value]]]:
+    """Name, kind, what it is, and its samples."""
+    last, state, latency = totals.last, totals.last_with_state, totals.last_with_latency
+    counts = totals.counts
+    counters: dict[str, tuple[str, int]] = {
+        "situ_input_rows_total": ("Rows read from all streams.", counts.input),
+        "situ_candidates_total": ("Events that some rule asked for.", counts.candidates),
+        "situ_complex_events_total": ("Complex events found.", counts.complex_events),
+        "situ_timed_out_total": ("Partial matches reported because their window passed.", counts.timed_out),
+        "situ_late_events_total": ("Events that came too late for rules that would have read them.", counts.late),
+        "situ_rejected_rows_total": ("Rows that did not fit the declaration of their stream.", counts.rejected),
+        "situ_failed_calls_total": ("Calls of functions of your own that failed and gave null.", counts.failed_calls),
+        "situ_duplicates_total": ("Events dropped because they were delivered before.", counts.duplicates),
+        "situ_interests_total": ("Interests of subscriptions whose consumers share.", counts.interests),
+        "situ_covered_interests_total": ("Interests that were served by the regions of others.", counts.covered),
+        "situ_micro_batches_total": ("Micro-batches done.", totals.micro_batches),
+        "situ_rule_changes_total": ("Changes of rules that took effect.", totals.rule_changes),
+    }
+    for name, (about, value) in counters.items():
+        yield name, "counter", about, {"": value}
+    yield (
+        "situ_micro_batch_duration_seconds",
+        "summary",
+        "How long micro-batches took.",
+        {"_sum": totals.seconds, "_count": totals.micro_batches},
+    )
+    gauges: dict[str, tuple[str, _Value]] = {
+        "situ_running": ("Whether the streaming query runs.", int(running)),
+        "situ_last_micro_batch_duration_seconds": ("The last micro-batch.", last.seconds if last else None),
+        "situ_state_bytes": ("State of all shards of all stages.", state.state_bytes if state else None),
+        "situ_largest_shard_state_bytes": ("State of the largest shard.", state.largest_shard_bytes if state else None),
+        "situ_shard_skew_ratio": (
+            "Candidates of the largest shard, in those of the mean one.",
+            state.skew if state else None,
+        ),
+        "situ_watermark_timestamp_seconds": ("Event time that has passed on all streams.", totals.watermark),
+        "situ_detection_latency_mean_seconds": (
+            "From the time of complex events to the moment when they were found, in the last micro-batch with any.",
+            latency.mean_latency_s if latency else None,
+        ),
+        "situ_detection_latency_max_seconds": (
+            "The same, of the slowest one.",
+            latency.max_latency_s if latency else None,
+        ),
+    }
+    for name, (about, reading) in gauges.items():
+        yield name, "gauge", about, {"": reading}
+
+
+def _number(value: float) -> str:
+    """
+    >>> _number(3), _number(0.25), _number(1772359200.0)
+    ('3', '0.25', '1772359200.0')
+    """
+    return repr(value)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(404, "Figures are at /metrics")
+            return
+        body = self.server.text().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        """A line for every scrape would hide what matters."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, text: Callable[[], str]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.text = text
+        super().__init__((host, port), _Handler)
+
+
+class MetricsServer:
+    """Answers GET /metrics with a text, in a thread of its own, until it is closed."""
+
+    def __init__(self, text: Callable[[], str], port: int, host: str = HOST) -> None:
+        try:
+            self._server = _Server(host, port, text)
+        except (OSError, OverflowError) as error:
+            raise InputError(
+                f"cannot serve metrics at {host}:{port}: {getattr(error, 'strerror', None) or error}",
+                remedy="Give --metrics a port that is free, or HOST:PORT with an address of this machine.",
+            ) from error
+        self.host, self.port = host, int(self._server.server_address[1])
+        self._closed = threading.Event()
+        self._threads = [threading.Thread(target=self._server.serve_forever, name="situ-metrics", daemon=True)]
+        self._threads[0].start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/metrics"
+
+    def every(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do something from time to time, until the server is closed."""
+
+        def repeat() -> None:
+            while not self._closed.wait(seconds):
+                action()
+
+        self._threads.append(threading.Thread(target=repeat, name="situ-progress", daemon=True))
+        self._threads[-1].start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._server.shutdown()
+        self._server.server_close()
+        for thread in self._threads:
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RunningQuery(Query, Protocol):
+    """A `StreamingQuery`, classic or of Spark Connect, as far as it is asked here."""
+
+    @property
+    def isActive(self) -> bool: ...
+
+
+def serve_metrics(query: RunningQuery, port: int, host: str = HOST) -> MetricsServer:
+    """The figures of a streaming query of yours, at http://HOST:PORT/metrics; counters begin with 0 here and now.
+
+    Spark remembers the last hundred micro-batches, which are counted if they are of this run. Close the server, or use
+    it in a `with`. Port 0 is any that is free; the server's `port` says which.
+    """
+    totals, feed, lock = Totals(), ProgressFeed(query), threading.Lock()
+
+    def collect() -> bool:
+        """Whether the query runs. Its session may be gone, in many ways: then the figures stay as they are."""
+        with lock, suppress(Exception):
+            for batch in feed.new():
+                totals.add(batch)
+            return bool(query.isActive)
+        return False
+
+    def text() -> str:
+        running = collect()
+        with lock:
+            return metrics_text(totals, running)
+
+    server = MetricsServer(text, port, host)
+    server.every(PERIOD_S, collect)
+    return server
+
+
+def metrics_address(text: str) -> tuple[str, int]:
+    """Host and port of `--metrics`.
+
+    >>> metrics_address("9400"), metrics_address("0.0.0.0:9400"), metrics_address("[::1]:9400")
+    (('127.0.0.1', 9400), ('0.0.0.0', 9400), ('::1', 9400))
+    """
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (port.isascii() and port.isdigit() and int(port) < 65536) or (text.startswith(":")):
+        raise InputError(f"--metrics '{text}' names no port", remedy="Write it as PORT or HOST:PORT: --metrics 9400")
+    return host or HOST, int(port)

@@ -1,0 +1,270 @@
+"""The rules of a query that runs on: what its file and a directory of further files say, compared and committed.
+
+A rule is a definition or a subscription. Rules come and go while streams are read; what is in force lies in numbered
+files beside the checkpoint, so that after a crash the query goes on with the rules that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from situ.core.errors import InputError, Place, QueryError, SituError, StateError
+from situ.core.functions import Functions
+from situ.core.functions import default as default_functions
+from situ.graph.query import Definition, Query, Subscription
+from situ.io.permissions import PRIVATE, Permissions
+from situ.io.sealed_json import seal, unseal
+from situ.kernel.compile import refuse_unbounded_state
+from situ.lang.parse import parse
+from situ.lang.resolve import resolve
+from situ.runtime.spark.follow.checkpoint import write_whole
+from situ.runtime.spark.follow.rule_change import Change, change_of, rules_of
+from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.sinks.sink_limits import require_held
+
+#: Of the files in DIR/rules.
+VERSION = 2
+
+_SUFFIX = ".situ"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Where rules stand: in the query file, which declares the streams, too, and in files of the control directory,
+    by their paths."""
+
+    file: str
+    main: str
+    control: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules in force. `order` has their names as they came: new ones come last, so that they do not move others.
+    `changed` has all names whose state may be gone: those that were ever replaced or removed."""
+
+    number: int
+    texts: Texts
+    order: tuple[str, ...]
+    changed: tuple[str, ...] = ()
+    change: Change = field(default_factory=Change)
+    since: str = ""
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any], place: str) -> Rules:
+        """Rules as they were stored; StateError if these are none."""
+        try:
+            return cls(
+                number=stored["number"],
+                texts=Texts(**stored["texts"]),
+                order=tuple(stored["order"]),
+                changed=tuple(stored["changed"]),
+                change=Change(**{name: tuple(names) for name, names in stored["change"].items()}),
+                since=stored["since"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise _damaged(place) from error
+
+
+def _damaged(place: str) -> StateError:
+    return StateError(
+        "these are no rules that situ wrote",
+        place=place,
+        remedy="Restore the file from a backup, or begin with a new --checkpoint.",
+    )
+
+
+class RuleStore:
+    """DIR/rules: a file for each change, 0.json with the rules that the query began with. The last one is in force."""
+
+    def __init__(self, directory: Path, permissions: Permissions = PRIVATE) -> None:
+        self._directory, self._permissions = directory, permissions
+
+    def last(self) -> Rules | None:
+        """The rules in force; None before the first start."""
+        numbers = [int(path.stem) for path in self._directory.glob("*.json") if path.stem.isdigit()]
+        if not numbers:
+            return None
+        path = self._directory / f"{max(numbers)}.json"
+        try:
+            stored = unseal(path.read_bytes(), VERSION, str(path))
+        except ValueError as error:  # no JSON, no UTF-8, or not as it was written
+            raise _damaged(str(path)) from error
+        return Rules.from_json(stored, str(path))
+
+    def commit(self, rules: Rules) -> None:
+        """From now on these are in force, also after a crash at any moment."""
+        self._permissions.make_directory(self._directory)
+        text = seal(asdict(rules), VERSION)
+        write_whole(self._directory / f"{rules.number}.json", text, self._permissions)
+
+    def clear(self) -> None:
+        """Forget all: the query has not begun."""
+        for path in self._directory.glob("*.json"):
+            path.unlink()
+
+
+# ---- the control directory
+
+
+def read_control(directory: Path) -> dict[str, bytes]:
+    """What lies in the control directory: all files NAME.situ, by their paths."""
+    found = {}
+    try:
+        for path in sorted(directory.iterdir()):
+            if path.suffix == _SUFFIX and not path.name.startswith("."):
+                with suppress(FileNotFoundError, IsADirectoryError):  # it is gone since it was listed
+                    found[str(path)] = path.read_bytes()
+        return found
+    except OSError as error:
+        raise InputError(
+            f"cannot read the rules in the control directory: {error.strerror}",
+            place=str(error.filename or directory),
+            remedy="The rules stay as they are until it can be read.",
+        ) from error
+
+
+@dataclass
+class ControlWatch:
+    """Looks for changes of the control directory. A content counts when two looks have found the same: a file that
+    somebody is writing differs from one look to the next."""
+
+    directory: Path
+    taken: Mapping[str, bytes] | None = None
+    _before: Mapping[str, bytes] | None = None
+    _failed: str = ""
+
+    def look(self) -> Mapping[str, bytes] | None:
+        """A content that is new, once; None where nothing has changed. InputError, once, if it cannot be read."""
+        try:
+            found = read_control(self.directory)
+        except InputError as error:
+            if str(error) == self._failed:
+                return None
+            self._failed = str(error)
+            raise
+        self._failed = ""
+        settled, self._before = found == self._before, found
+        if not settled or found == self.taken:
+            return None
+        self.taken = found
+        return found
+
+
+def texts_with(texts: Texts, found: Mapping[str, bytes]) -> tuple[Texts, list[SituError]]:
+    """The texts with the control directory as it was found, and what is wrong with single files. Of a file that is no
+    query (it may be half written), the text that is in force stays, if there is one."""
+    control: dict[str, str] = {}
+    wrong: list[SituError] = []
+    for path, content in found.items():
+        try:
+            control[path] = _rules_text(path, content)
+        except SituError as error:
+            wrong.append(error)
+            if path in texts.control:
+                control[path] = texts.control[path]
+    return replace(texts, control=control), wrong
+
+
+def _rules_text(path: str, content: bytes) -> str:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise InputError("the file with rules is not text in UTF-8", place=path) from error
+    parsed = parse(text, path)
+    if parsed.streams:
+        raise QueryError(
+            f"stream {parsed.streams[0].name} is declared here, and a running query cannot take in another stream",
+            place=parsed.streams[0].place,
+            remedy="Files in the control directory have `define` and `subscribe` only. Streams are for the query file.",
+        )
+    return text
+
+
+# ---- from texts to plans
+
+
+def query_of(texts: Texts, order: Sequence[str] = ()) -> Query:
+    """All that the texts say; rules whose names are in `order` first, as they stand there."""
+    parts = [parse(texts.main, texts.file), *(parse(text, path) for path, text in texts.control.items())]
+    rank = {name: number for number, name in enumerate(order)}
+
+    def place(item: Definition | Subscription) -> int:
+        return rank.get(item.name, len(rank))
+
+    return Query(
+        parts[0].streams,
+        tuple(sorted((d for part in parts for d in part.definitions), key=place)),
+        tuple(sorted((s for part in parts for s in part.subscriptions), key=place)),
+    )
+
+
+def plan_of(query: Query, functions: Functions = default_functions, out: str | None = None) -> SparkPlan:
+    """How a query runs on; QueryError where it cannot, or where the sink of address `out` cannot hold its results."""
+    if not rules_of(query):
+        raise QueryError("there is no rule", remedy="Write a `subscribe` into the query file, or keep one.")
+    graph = resolve(query, functions)
+    refuse_unbounded_state(graph)
+    plan = plan_on_spark(graph, functions)
+    require_held(plan, out, functions)
+    return plan
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Rules with their plan."""
+
+    rules: Rules
+    plan: SparkPlan
+
+
+def first_rules(texts: Texts, now: str, functions: Functions = default_functions, out: str | None = None) -> Planned:
+    """The rules that a query begins with."""
+    plan = plan_of(query_of(texts), functions, out)
+    names = tuple(operator.name for operator in plan.graph.operators)
+    return Planned(Rules(0, texts, _order(plan), (), Change(added=names), now), plan)
+
+
+def planned(rules: Rules, functions: Functions = default_functions) -> Planned:
+    """Rules that are in force."""
+    return Planned(rules, plan_of(query_of(rules.texts, rules.order), functions))
+
+
+def next_rules(
+    before: Planned,
+    texts: Texts,
+    levels: int,
+    now: str,
+    functions: Functions = default_functions,
+    out: str | None = None,
+) -> Planned | None:
+    """The rules after those in force, if the texts say others; None if they say the same in other words.
+
+    QueryError where they are wrong, where unchanged rules would lose their state, or where the sink of address `out`
+    cannot hold what they give.
+    """
+    query = query_of(texts, before.rules.order)
+    if query == before.plan.graph.query:
+        return None
+    if query.streams != before.plan.graph.streams:
+        raise QueryError(
+            "the streams are not those of the checkpoint",
+            place=_place(query),
+            remedy="Declare them as before, or begin with a new --checkpoint.",
+        )
+    plan = plan_of(query, functions, out)
+    change = change_of(before.plan, plan, levels, functions)
+    changed = sorted({*before.rules.changed, *change.replaced, *change.removed})
+    return Planned(Rules(before.rules.number + 1, texts, _order(plan), tuple(changed), change, now), plan)
+
+
+def _order(plan: SparkPlan) -> tuple[str, ...]:
+    return tuple(item.name for item in rules_of(plan.graph.query))
+
+
+def _place(query: Query) -> Place | None:
+    return query.streams[0].place if query.streams else None

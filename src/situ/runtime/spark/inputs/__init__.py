@@ -1,0 +1,1 @@
+"""DataFrames, files and brokers as the input of a stream."""

@@ -1,0 +1,1 @@
+"""What Spark does, what crosses to Python, and which operators run together in which tasks."""

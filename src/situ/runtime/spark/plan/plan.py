@@ -1,0 +1,339 @@
+"""Operator graph -> plan: what Spark does, and what crosses to Python.
+
+Every stream is read once: a filter and a projection in Catalyst, and one crossing to Python, which packs the rows by
+shard for all stages. A stage is one shuffle of packets and one crossing in which operators run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from situ.core.functions import Functions
+from situ.core.functions import default as default_functions
+from situ.graph.html import table_to_html, text_to_html
+from situ.graph.operators import OperatorGraph, Schema
+from situ.graph.query import Stream
+from situ.graph.typing import Scope
+from situ.kernel.batch import EXTENT
+from situ.kernel.compile import RuleProgram, compile_operator
+from situ.kernel.operator import Conditions, Context, contexts_of, tie_attributes
+from situ.lang.unparse import unparse_expression
+from situ.mobility.moving_program import MovingProgram
+from situ.mobility.moving_query import MovingQuery, moving_queries, without_moving
+from situ.runtime.spark.catalyst.conditions import is_expressible
+from situ.runtime.spark.plan.partitioning import Anywhere, ByKey, EveryTask, Partitioning, partitioning_of
+from situ.runtime.spark.plan.routes import Route, routes_of
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTest:
+    """What some step asks of single events, and which of its conditions Catalyst judges."""
+
+    conditions: Conditions
+    pushed: Conditions
+
+    @property
+    def complete(self) -> bool:
+        """Whether Catalyst says all of it, so that the kernel need not ask again."""
+        return len(self.pushed) == len(self.conditions)
+
+    def __str__(self) -> str:
+        pushed = " and ".join(map(unparse_expression, self.pushed))
+        rest = " and ".join(unparse_expression(c) for c in self.conditions if c not in self.pushed)
+        if not self.conditions:
+            return "every row"
+        return "; ".join(
+            text for text in (f"in Catalyst: {pushed}" * bool(pushed), f"in the kernel: {rest}" * bool(rest)) if text
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """A route of a stage that reads a stream: rows that fulfil one of these tests (None: all rows)."""
+
+    stage: int
+    route: int
+    tests: frozenset[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What crosses of one stream."""
+
+    stream: Stream
+    tests: tuple[StreamTest, ...]
+    columns: tuple[str, ...]
+    takers: tuple[Taker, ...]
+    ties: frozenset[str]
+    positions_of: tuple[str, ...]
+
+    @property
+    def filtered(self) -> bool:
+        """Whether Catalyst leaves rows out."""
+        return all(taker.tests is not None for taker in self.takers)
+
+    @property
+    def marked(self) -> bool:
+        """Whether rows say which tests they fulfil."""
+        return any(test.pushed for test in self.tests) and not (self.filtered and len(self.tests) == 1)
+
+    def __str__(self) -> str:
+        lines = [f"read {self.stream.name}: {'rows that fulfil a test' if self.filtered else 'all rows'}"]
+        lines += [f"  test {number} {test}" for number, test in enumerate(self.tests)]
+        lines.append(f"  cross: {', '.join(('the time', *self.columns, *(['marks of the tests'] * self.marked)))}")
+        if self.ties:
+            lines.append(
+                f"  {', '.join(sorted(self.ties))}: only because equal times are ordered by all attributes; "
+                f"`order ATTRIBUTE` in the declaration of {self.stream.name} would need that one alone"
+            )
+        lines += [f"  all rows cross: positions count in {name}" for name in self.positions_of]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One shuffle, and the routes behind it. A moving subscription has two more: its events, and location updates."""
+
+    number: int
+    routes: tuple[Route, ...]
+    moving: tuple[MovingQuery, ...] = ()
+
+    def events_of(self, moving: int) -> int:
+        """The route of a moving subscription's events."""
+        return len(self.routes) + 2 * moving
+
+    def updates_of(self, moving: int) -> int:
+        """The route of a moving subscription's location updates."""
+        return self.events_of(moving) + 1
+
+    def partitioning(self, route: int) -> Partitioning:
+        """How rows for a route are divided among tasks."""
+        if route < len(self.routes):
+            return self.routes[route].partitioning
+        number, is_update = divmod(route - len(self.routes), 2)
+        moving = self.moving[number]
+        # Consumers who are near each other share what is found: who that is, every task finds out for itself.
+        return ByKey((moving.consumer[1],)) if is_update and not moving.reuses else EveryTask()
+
+    @property
+    def in_every_task(self) -> list[int]:
+        """The routes of moving subscriptions of which every task gets all rows."""
+        routes = range(len(self.routes), len(self.routes) + 2 * len(self.moving))
+        return [route for route in routes if isinstance(self.partitioning(route), EveryTask)]
+
+    def __str__(self) -> str:
+        lines = [f"stage {self.number + 1}"]
+        for route in self.routes:
+            lines.append(f"  run {route.partitioning}")
+            lines.append(f"    {', '.join(o.name for o in route.operators)}, from {', '.join(route.reads)}")
+        for query in self.moving:
+            stream, attribute = query.consumer
+            if query.reuses:
+                lines.append(f"  run by place: groups of {stream}s near each other; updates and {EveryTask()}")
+            else:
+                lines.append(f"  run by consumer: {attribute} of {stream}; {EveryTask()}")
+            names = ", ".join(o.name for o in query.graph.operators)
+            lines.append(f"    {names}, from {', '.join(query.before_us)} around {query.around.focal}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class SparkPlan:
+    """How a query runs on Spark. `plain` is what of it does not move."""
+
+    graph: OperatorGraph
+    plain: OperatorGraph
+    reads: tuple[Read, ...]
+    stages: tuple[Stage, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, (*self.reads, *self.stages)))
+
+    def __repr__(self) -> str:
+        """What is read, and in how many stages; `print` shows the whole plan."""
+        reads = ", ".join(read.stream.name for read in self.reads)
+        return f"SparkPlan(reads {reads}; {len(self.stages)} stage{'s' * (len(self.stages) != 1)})"
+
+    def _repr_html_(self) -> str:
+        reads = [
+            (
+                read.stream.name,
+                "rows that fulfil a test" if read.filtered else "all rows",
+                "; ".join(map(str, read.tests)),
+                ", ".join(("the time", *read.columns)),
+            )
+            for read in self.reads
+        ]
+        routes = [(stage.number + 1, route) for stage in self.stages for route in stage.routes]
+        runs = [
+            (number, ", ".join(o.name for o in route.operators), ", ".join(route.reads), str(route.partitioning))
+            for number, route in routes
+        ]
+        runs += [(1, query.name, ", ".join(query.before_us), f"around {query.around.focal}") for query in self.moving]
+        return (
+            table_to_html("What is read", ("stream", "what crosses", "tests", "columns"), reads)
+            + table_to_html("What runs", ("stage", "operators", "from", "divided"), runs)
+            + text_to_html("the plan in words", str(self))
+        )
+
+    def read(self, stream: str) -> Read | None:
+        """What crosses of a stream; None for complex events, and for a stream that nothing reads."""
+        return next((read for read in self.reads if read.stream.name == stream), None)
+
+    @property
+    def stream_reads(self) -> tuple[Read, ...]:
+        """What crosses of the streams of a streaming query: of those that nothing reads, the time, which passes with
+        their events, too."""
+        return tuple(self.read(s.name) or Read(s, (), (), (), frozenset(), ()) for s in self.graph.streams)
+
+    @property
+    def moving(self) -> tuple[MovingQuery, ...]:
+        """The subscriptions that move; they run in the first stage."""
+        return self.stages[0].moving if self.stages else ()
+
+    @property
+    def reuses(self) -> bool:
+        """Whether consumers of some subscription share what is found."""
+        return any(query.reuses for query in self.moving)
+
+    def contexts(self, functions: Functions) -> dict[str, Context]:
+        """The context of every operator whose complex events can be seen, as they are seen."""
+        contexts = contexts_of(self.plain, functions, provenance=False)
+        for query in self.moving:
+            context = contexts_of(query.graph, functions, provenance=False)[query.name]
+            contexts[query.name] = replace(context, operator=query.delivered)
+        return contexts
+
+    def readers(self, event_type: str) -> list[tuple[int, int]]:
+        """The stages and routes that read an event type from outside of themselves."""
+        return [
+            (stage.number, number)
+            for stage in self.stages
+            for number, route in enumerate(stage.routes)
+            if event_type in route.reads
+        ]
+
+
+def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions) -> SparkPlan:
+    """How a query runs on Spark; needs no session.
+
+    >>> from situ.lang.parse import parse
+    >>> from situ.lang.resolve import resolve
+    >>> print(plan_on_spark(resolve(parse('''
+    ...     stream Reading(sensor int, value double, note string, ts timestamp) time ts  order ts
+    ...     subscribe Rise
+    ...       detect   Reading(value > 0) as a then Reading(value > a.value + 5) as b within 10 s
+    ...       assign   by = b.value - a.value
+    ...       group by sensor
+    ... '''))))
+    read Reading: all rows
+      test 0 in Catalyst: this.value > 0
+      test 1 every row
+      cross: the time, sensor, value, marks of the tests
+    stage 1
+      run by key: sensor
+        Rise, from Reading
+    """
+    plain = without_moving(graph)
+    contexts = contexts_of(plain, functions, provenance=False)
+    programs = {name: compile_operator(context) for name, context in contexts.items()}
+    routes = routes_of(plain)
+    moving = moving_queries(graph, functions)
+    numbers = sorted({route.stage for route in routes} | ({0} if moving else set()))
+    stages = tuple(
+        Stage(number, tuple(route for route in routes if route.stage == number), () if number else moving)
+        for number in numbers
+    )
+    reads = (_read(stream, stages, programs, functions) for stream in graph.streams)
+    return SparkPlan(graph, plain, tuple(read for read in reads if read is not None), stages)
+
+
+def _read(
+    stream: Stream,
+    stages: tuple[Stage, ...],
+    programs: dict[str, RuleProgram],
+    functions: Functions,
+) -> Read | None:
+    places = [(stage.number, n, route) for stage in stages for n, route in enumerate(stage.routes)]
+    readers = {
+        (stage, n): [operator for operator in route.operators if stream.name in operator.inputs]
+        for stage, n, route in places
+    }
+    operators = [operator for of_route in readers.values() for operator in of_route]
+    movers = _movers(stream, stages, functions)
+    if not operators and not movers:
+        return None
+    schema = Schema(tuple((attribute.name, attribute.type) for attribute in stream.attributes))
+    scope = Scope({}, functions=functions).with_this(stream.name, schema)
+    asked = dict.fromkeys(c for operator in operators for c in programs[operator.name].tests()[stream.name])
+    asked |= dict.fromkeys(c for mover in movers for c in mover.tests)
+    tests = tuple(StreamTest(c, tuple(x for x in c if is_expressible(x, scope))) for c in asked)
+    judged = {test.conditions for test in tests if test.complete}
+    columns = {stream.unique} if stream.unique else set[str]()
+    ordering: set[str] = set()
+    for operator in operators:
+        columns |= programs[operator.name].columns_read(judged)[stream.name]
+        if not isinstance(partitioning_of(operator), Anywhere):  # then the order of events matters
+            ordering |= {*programs[operator.name].context.inputs[stream.name].tie_attributes}
+    for stage, n, route in places:
+        if readers[stage, n] and isinstance(route.partitioning, ByKey):
+            columns |= {*route.partitioning.keys}
+    for mover in movers:
+        columns |= mover.columns_read(judged)
+        ordering |= mover.ordering
+    if {*EXTENT} & columns and stream.location:
+        columns |= {*stream.location}
+    takers = tuple(
+        Taker(stage, n, _taken([c for o in of_route for c in programs[o.name].tests()[stream.name]], tests))
+        if not any(programs[operator.name].counts_positions for operator in of_route)
+        else Taker(stage, n, None)
+        for (stage, n), of_route in readers.items()
+        if of_route
+    )
+    takers += tuple(Taker(0, mover.route, _taken(mover.tests, tests)) for mover in movers)
+    counting = tuple(operator.name for operator in operators if programs[operator.name].counts_positions)
+    if stream.unique:
+        ordering |= {*tie_attributes(stream)}
+    crossing = tuple(name for name in schema.names if name in columns | ordering)
+    ties = frozenset() if stream.order else frozenset(ordering - columns)
+    return Read(stream, tests, crossing, takers, ties, counting)
+
+
+@dataclass(frozen=True)
+class _Mover:
+    """A moving subscription that reads a stream: its events, or its location updates. Without tests, all rows."""
+
+    route: int
+    program: MovingProgram
+    stream: str
+    updates: bool
+
+    @property
+    def tests(self) -> tuple[Conditions, ...]:
+        return ((),) if self.updates else self.program.tests(self.stream)
+
+    @property
+    def ordering(self) -> set[str]:
+        return set() if self.updates else {*self.program.ties(self.stream)}
+
+    def columns_read(self, judged: Collection[Conditions]) -> frozenset[str]:
+        return self.program.updates_read() if self.updates else self.program.columns_read(self.stream, judged)
+
+
+def _movers(stream: Stream, stages: tuple[Stage, ...], functions: Functions) -> list[_Mover]:
+    movers = []
+    for n, query in enumerate(stages[0].moving if stages else ()):
+        program = MovingProgram.of(query, functions)
+        if stream.name in query.before_us:
+            movers.append(_Mover(stages[0].events_of(n), program, stream.name, False))
+        if stream.name == query.focal.name:
+            movers.append(_Mover(stages[0].updates_of(n), program, stream.name, True))
+    return movers
+
+
+def _taken(asked: Iterable[Conditions], tests: tuple[StreamTest, ...]) -> frozenset[int] | None:
+    """The tests by one of which a route takes a row; None: it takes all."""
+    numbers = {test.conditions: number for number, test in enumerate(tests)}
+    taken = {numbers[c] for c in asked}
+    return frozenset(taken) if all(tests[number].pushed for number in taken) else None

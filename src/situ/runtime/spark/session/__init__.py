@@ -1,0 +1,1 @@
+"""A Spark that is found, started and understood: Java, jars, versions, workers, errors."""

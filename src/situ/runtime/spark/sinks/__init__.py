@@ -1,0 +1,1 @@
+"""Where the results of a streaming query go."""

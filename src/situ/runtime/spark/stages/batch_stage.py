@@ -1,0 +1,280 @@
+"""A stage at work, inside Spark's Python workers: rows to packets, packets to complex events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from situ.core.functions import Function
+from situ.core.types import to_arrow
+from situ.flow.reusing import ReusingFlow, moving_flow
+from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.batch import EXTENT, Batch, one_chunk
+from situ.kernel.operator import SLICE
+from situ.mobility.moving_program import MovingProgram
+from situ.mobility.moving_query import MovingQuery
+from situ.reuse.deal import Shards
+from situ.runtime.spark.plan.partitioning import Anywhere, ByKey, BySlice, EveryTask, OneTask, Partitioning
+from situ.runtime.spark.plan.plan import Read, SparkPlan, Stage
+from situ.runtime.spark.session.functions import loaded
+from situ.runtime.spark.session.task_memory import memory_of_task
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, Output
+from situ.runtime.spark.stages.shards import FINISHED, Address, from_packets, shard_numbers, to_packets
+from situ.runtime.spark.stages.stage_flow import StageFlow
+
+TIME = "_time"
+#: Marks of tests come in columns of this many bits: a bigint, without its sign.
+MARKS_PER_COLUMN = 63
+#: Rows that are packed together: enough for long packets, few enough to lie in memory beside Spark.
+ROWS_PER_PIECE = 1 << 20
+
+
+#: The rows that have come for a stage, by route and event type.
+Arrived: TypeAlias = dict[tuple[int, str], list[pa.RecordBatch]]
+
+
+def mark_columns(read: Read, always: bool = False) -> list[str]:
+    """Which tests rows fulfil. `always`: also where all rows that cross fulfil the only one."""
+    marked = any(test.pushed for test in read.tests) if always else read.marked
+    return [f"_marks{n}" for n in range(-(-len(read.tests) // MARKS_PER_COLUMN))] if marked else []
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Rows of a stream -> packets for the routes that read it, of all stages. A moving subscription is divided into
+    fewer shards than others, because each gets all events."""
+
+    read: Read
+    plan: SparkPlan
+    shards: int
+    moving_shards: int
+
+    def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = [TIME, *mark_columns(self.read), *self.read.columns]
+        for rows in pieces_of(batches):
+            yield from self._packets(rows.rename_columns(names))
+
+    def _packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        takers = self.read.takers
+        for taker in takers:
+            taken = rows
+            if taker.tests is not None and len(takers) > 1:
+                taken = rows.filter(pa.array(marked_rows(rows, taker.tests)))
+            address = Address(taker.stage, taker.route, self.read.stream.name)
+            stage = self.plan.stages[taker.stage]
+            shards = self.shards if taker.route < len(stage.routes) else self.moving_shards
+            yield from distribute(taken, stage.partitioning(taker.route), address, shards, self.read.stream.unique)
+
+
+def distribute(
+    rows: pa.RecordBatch, partitioning: Partitioning, address: Address, shards: int, unique: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one event type as packets for a route; copies of an event, which agree in `unique`, stay together."""
+    if rows.num_rows == 0:
+        return
+    match partitioning:
+        case ByKey(keys):
+            shard: I64 | int = shard_numbers([rows.column(key) for key in keys], shards)
+        case BySlice():
+            rows = _sliced(rows, partitioning)
+            shard = shard_numbers([rows.column(SLICE)], shards)
+        case OneTask():
+            shard = 0
+        case EveryTask():
+            for shard in range(shards):
+                yield from to_packets(rows, shard, shards, address)
+            return
+        case Anywhere():
+            shard = shard_numbers([rows.column(unique)], shards) if unique else some_shard(rows, shards)
+    yield from to_packets(rows, shard, shards, address)
+
+
+def some_shard(rows: pa.RecordBatch, shards: int) -> int:
+    """One for all of these rows, and most likely another one for others."""
+    return int(shard_numbers([rows.column(TIME).slice(0, 1)], shards)[0])
+
+
+def _sliced(rows: pa.RecordBatch, slices: BySlice) -> pa.RecordBatch:
+    """The rows with the slices that read them: their own, and the one before if it reaches so far."""
+    times = rows.column(TIME).to_numpy()
+    into = times % slices.length_us
+    follows = np.flatnonzero(into <= slices.overlap_us)
+    begins = times - into
+    of_slice = np.concatenate([begins, begins[follows] - slices.length_us])
+    taken = rows.take(pa.array(np.concatenate([np.arange(len(times)), follows])))
+    return taken.append_column(SLICE, pa.array(of_slice))
+
+
+def marked_rows(rows: pa.RecordBatch, tests: frozenset[int]) -> np.ndarray:
+    """Which rows fulfil one of the tests."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    for column in {test // MARKS_PER_COLUMN for test in tests}:
+        bits = sum(1 << test % MARKS_PER_COLUMN for test in tests if test // MARKS_PER_COLUMN == column)
+        found |= (rows.column(f"_marks{column}").to_numpy() & bits) != 0
+    return found
+
+
+def pieces_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer, larger batches."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= ROWS_PER_PIECE:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches)
+    return pa.RecordBatch.from_arrays([one_chunk(column) for column in table.columns], names=table.column_names)
+
+
+@dataclass
+class _OnceEach:
+    """Every shard gets all events of a moving subscription, and a task may have several shards: one copy is enough."""
+
+    stage: Stage
+    shards: tuple[int, ...] = ()  # that are here
+
+    def of(self, packets: pa.RecordBatch) -> pa.RecordBatch:
+        copies = pc.is_in(packets.column("route"), pa.array(self.stage.in_every_task, pa.int32()))
+        if not copies.true_count:
+            return packets
+        shards = packets.column("shard").filter(copies).unique().to_pylist()
+        self.shards = tuple(dict.fromkeys([*self.shards, *shards]))
+        return packets.filter(pc.or_(pc.equal(packets.column("shard"), self.shards[0]), pc.invert(copies)))
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """Packets of a stage -> packets for later stages, or, from the last one, rows of the tagged table."""
+
+    plan: SparkPlan
+    number: int
+    shards: int
+    moving_shards: int
+    output: Output
+    functions: tuple[Function, ...]
+    memory_bytes: int | None = None
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == len(self.plan.stages) - 1
+
+    def run(self, packets: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrived: Arrived = defaultdict(list)
+        once = _OnceEach(self.plan.stages[self.number])
+        for batch in packets:
+            mine = pc.equal(batch.column("stage"), self.number)
+            if mine.false_count:
+                yield from self._onward(batch.filter(pc.invert(mine)))
+                batch = batch.filter(mine)
+            for number, type_, rows in from_packets(once.of(batch)):
+                arrived[number, type_] += rows
+        stage = self.plan.stages[self.number]
+        yield from self._run_operators(stage, arrived)
+        for number, query in enumerate(stage.moving):
+            routes = stage.events_of(number), stage.updates_of(number)
+            yield from self._run_moving(query, *routes, arrived, Shards(once.shards, self.moving_shards))
+
+    def _run_operators(self, stage: Stage, arrived: Arrived) -> Iterator[pa.RecordBatch]:
+        """All operators of the stage on all that has come; then the input ends."""
+        running = StageFlow.of(self.plan, stage, loaded(self.functions), memory_of_task(self.memory_bytes))
+        for (route, name), port in running.ports.items():
+            running.flow.add(port, rows_to_batch(arrived.pop((route, name), []), self.plan.read(name)))
+        for name, produced in running.flow.advance(NO_DEADLINE).items():
+            yield from to_later_stages(self.plan, self.number, name, produced.events, self.shards)
+            if name in self.output.shown and len(produced.events):
+                yield from self._result(self.output.rows(COMPLEX_EVENT, name, produced.events))
+            if len(produced.timed_out):
+                yield from self._result(self.output.rows(TIMED_OUT, name, produced.timed_out))
+        yield from self._failed(running.flow.failed_calls)
+
+    def _run_moving(
+        self, query: MovingQuery, events: int, updates: int, arrived: Arrived, shards: Shards
+    ) -> Iterator[pa.RecordBatch]:
+        if not arrived.get((updates, query.focal.name)):
+            return  # nobody is here
+        memory = memory_of_task(self.memory_bytes)
+        moving = moving_flow(MovingProgram.of(query, loaded(self.functions)), memory, shards=shards)
+        for name in query.before_us:
+            moving.add(name, rows_to_batch(arrived.get((events, name), []), self.plan.read(name)))
+        moving.add_updates(rows_to_batch(arrived[updates, query.focal.name], self.plan.read(query.focal.name)))
+        delivered = moving.advance(NO_DEADLINE)
+        if len(delivered):
+            yield from self._result(self.output.rows(COMPLEX_EVENT, query.name, delivered))
+        if isinstance(moving, ReusingFlow):
+            yield from self._result(self.output.shared(query.name, moving.totals))
+        yield from self._failed(moving.failed_calls)
+
+    def _failed(self, failed_calls: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        for function, calls in failed_calls.items():
+            yield from self._result(self.output.failed_calls(function, calls))
+
+    def _result(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if self.is_last:
+            yield rows
+        else:
+            yield from finished(rows, self.shards)
+
+    def _onward(self, packets: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is not for this stage."""
+        if not self.is_last:
+            yield packets
+            return
+        for _, _, rows in from_packets(packets):
+            yield from rows
+
+
+def to_later_stages(
+    plan: SparkPlan, stage: int, event_type: str, events: Batch, shards: int
+) -> Iterator[pa.RecordBatch]:
+    """Complex events as packets for the routes of later stages that read them."""
+    readers = [(later, route) for later, route in plan.readers(event_type) if later > stage]
+    if not readers or not len(events):
+        return
+    columns = {TIME: pa.array(events.times), **events.columns}
+    rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    for later, route in readers:
+        partitioning = plan.stages[later].routes[route].partitioning
+        yield from distribute(rows, partitioning, Address(later, route, event_type), shards)
+
+
+def finished(rows: pa.RecordBatch, shards: int) -> Iterator[pa.RecordBatch]:
+    """Rows of the tagged table as packets, spread over tasks."""
+    yield from to_packets(rows, some_shard(rows, shards), shards, Address(FINISHED, 0, ""))
+
+
+def rows_to_batch(rows: list[pa.RecordBatch], read: Read | None) -> Batch:
+    """Rows of packets as a batch; `read` says what is known of them, if they are a stream's."""
+    if not rows:
+        return Batch(np.zeros(0, np.int64), {})
+    # Files are often in order of time: then so is each group, and nothing needs to be sorted.
+    joined = _joined(sorted(rows, key=lambda packet: packet.column(TIME)[0].as_py()))
+    times = joined.column(TIME).to_numpy()
+    columns = {name: joined.column(name) for name in joined.schema.names if not name.startswith("_marks")}
+    columns.pop(TIME)
+    if read is None:
+        return Batch(times, columns)
+    typed = {a.name: to_arrow(a.type) for a in read.stream.attributes}
+    for name, column in columns.items():
+        if name in typed and not pa.types.is_integer(column.type):  # integers are of any width
+            columns[name] = column.cast(typed[name])
+    if read.stream.location and {*read.stream.location} <= {*columns}:
+        x, y = (columns[name].cast(pa.float64()) for name in read.stream.location)
+        columns |= dict(zip(EXTENT, (x, y, x, y), strict=True))
+    batch = Batch(times, columns)
+    marked = "_marks0" in joined.schema.names
+    for number, test in enumerate(read.tests):
+        if test.complete and test.conditions:
+            known = marked_rows(joined, frozenset({number})) if marked else np.ones(len(times), np.bool_)
+            batch.masks[test.conditions] = known
+    return batch

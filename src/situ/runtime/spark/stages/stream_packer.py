@@ -1,0 +1,82 @@
+"""Rows of a streaming DataFrame -> packets, in Spark's Python workers.
+
+All rows come here, because time passes with every event, but of those that no rule asks for only the time does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from situ.flow.clock import BEGINNING
+from situ.runtime.spark.plan.plan import Read, SparkPlan
+from situ.runtime.spark.stages.batch_stage import TIME, distribute, finished, mark_columns, marked_rows, pieces_of
+from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.shards import Address, clock_packets
+
+#: A struct, null in rows that fit their stream: what is needed to say why the others do not.
+MISFIT = "_misfit"
+#: Of several routes that take a row, one says so if it is late.
+REPORTS = "_reports"
+
+#: The struct MISFIT of rows that do not fit -> `_reason`, `_row`, `_place`.
+Reject = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class StreamPacker:
+    """Rows -> packets for the routes that read them, rejected rows, and the time for all shards: of levels without
+    rules, too, for rules that come later."""
+
+    read: Read
+    plan: SparkPlan
+    shards: int
+    levels: int
+    output: Output
+    reject: Reject
+
+    def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = [TIME, *mark_columns(self.read, always=True), *self.read.columns, MISFIT]
+        latest, rows_read = BEGINNING, 0
+        for rows in pieces_of(batches):
+            rows = rows.rename_columns(names)
+            rows_read += rows.num_rows
+            misfit = rows.column(MISFIT)
+            if misfit.null_count < len(misfit):
+                yield from self._rejected(misfit)
+                rows = rows.filter(misfit.is_null())
+            rows = rows.drop_columns([MISFIT])
+            if rows.num_rows:
+                latest = max(latest, int(rows.column(TIME).to_numpy().max()))
+                yield from self._packets(rows)
+        if rows_read:
+            told = {"stream": self.read.stream.name, "latest": latest, "rows": rows_read}
+            yield clock_packets(range(self.levels), self.shards, told)
+
+    def _rejected(self, misfit: pa.StructArray) -> Iterator[pa.RecordBatch]:
+        found = misfit.filter(misfit.is_valid())
+        names = [field.name for field in found.type]
+        rejected = self.reject(pa.RecordBatch.from_arrays(found.flatten(), names=names))
+        yield from finished(self.output.rejected(self.read.stream.name, rejected), self.shards)
+
+    def _packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        takers = self.read.takers
+        reported = np.zeros(rows.num_rows, np.bool_)
+        for taker in takers:
+            taken = rows
+            if taker.tests is not None:
+                mask = marked_rows(rows, taker.tests)
+                taken = rows.filter(pa.array(mask))
+                fresh = ~reported[mask]
+                reported |= mask
+            else:
+                fresh = ~reported
+                reported = np.ones(rows.num_rows, np.bool_)
+            if len(takers) > 1:
+                taken = taken.append_column(REPORTS, pa.array(fresh))
+            address = Address(taker.stage, taker.route, self.read.stream.name)
+            partitioning = self.plan.stages[taker.stage].partitioning(taker.route)
+            yield from distribute(taken, partitioning, address, self.shards, self.read.stream.unique)

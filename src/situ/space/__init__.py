@@ -1,0 +1,1 @@
+"""Places and regions, which events lie in which region, and events by place and time."""

@@ -1,0 +1,192 @@
+"""Which events an interest reads: a join of events and regions in space and time.
+
+Nothing is compared with everything. Events lie in the cells of a grid, in each cell by time; a region is compared with
+those of the few cells that it reaches into, between the times that it asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from situ.kernel.arrays import F64, I64
+from situ.kernel.matching.machine import jit, jit_with_memory
+from situ.kernel.matching.order import counting_order
+from situ.space.geometry import Shape, is_inside
+
+#: A grid has at most so many cells for each event: places far out do not make it large.
+CELLS_PER_EVENT = 4
+#: A part of a cell, so that rounding leaves nothing out.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Regions of one shape around their middles; from `since_us` to `until_us`, both included."""
+
+    since_us: I64
+    until_us: I64
+    x: F64
+    y: F64
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, rows: I64 | slice) -> Regions:
+        return Regions(self.since_us[rows], self.until_us[rows], self.x[rows], self.y[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Cells from (`x`, `y`) on; on the earth, the last column is beside the first."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    columns: int
+    rows: int
+
+    def cells(self, x: F64, y: F64) -> I64:
+        """The cell of each place; of one outside, the nearest."""
+        column = np.clip((x - self.x) / self.width, 0, self.columns - 1).astype(np.int64)
+        return np.clip((y - self.y) / self.height, 0, self.rows - 1).astype(np.int64) * self.columns + column
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEvents:
+    """Events by time, in a grid of cells. Those without a place (NaN) are in no region.
+
+    >>> ten = np.arange(10)
+    >>> placed = PlacedEvents.of(ten, ten.astype(float), ten * 0.0, Shape(2.0, 2.0))
+    >>> events, _ = placed.pairs(Regions(np.array([2]), np.array([7]), np.array([5.0]), np.array([0.0])))
+    >>> events.tolist()
+    [3, 4, 5, 6, 7]
+    """
+
+    times_us: I64
+    x: F64
+    y: F64
+    shape: Shape
+    grid: _Grid
+    rows: I64  # by cell, then by time
+    offsets: I64  # of each cell in `rows`
+
+    @classmethod
+    def of(cls, times_us: I64, x: F64, y: F64, shape: Shape) -> PlacedEvents:
+        """`times_us` are sorted."""
+        placed = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+        grid = _grid(x[placed], y[placed], shape)
+        if shape.degrees:
+            x = (x + 180.0) % 360.0 - 180.0
+        cells = grid.cells(x[placed], y[placed])
+        count = grid.columns * grid.rows
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=count))]).astype(np.int64)
+        return cls(times_us, x, y, shape, grid, placed[counting_order(cells, count)], offsets)
+
+    def counts(self, regions: Regions) -> I64:
+        """How many events each region has."""
+        counts = np.zeros(len(regions), np.int64)
+        nothing = np.empty(0, np.int64)
+        self._join(regions, counts, nothing)
+        return counts
+
+    def pairs(self, regions: Regions) -> tuple[I64, I64]:
+        """Rows of events and of regions that belong together, by region, and of one region by time."""
+        counts = self.counts(regions)
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        events = np.empty(offsets[-1], np.int64)
+        self._join(regions, offsets[:-1].copy(), events)
+        _sort_each(events, offsets)
+        return events, np.repeat(np.arange(len(regions)), counts)
+
+    def reached(self, x: F64, y: F64) -> tuple[F64, I64, I64]:
+        """Of regions around some middles: x as the grid counts it, and the first and last column and row of cells."""
+        grid, shape = self.grid, self.shape
+        x = (x + 180.0) % 360.0 - 180.0 if shape.degrees else x
+        reach_x, reach_y = shape.reach(y)
+        columns, rows = _reached(x - grid.x, reach_x, grid.width), _reached(y - grid.y, reach_y, grid.height)
+        if shape.degrees:
+            columns[:, 1] = np.minimum(columns[:, 1], columns[:, 0] + grid.columns - 1)  # once around
+        else:
+            columns = np.stack([np.maximum(columns[:, 0], 0), np.minimum(columns[:, 1], grid.columns - 1)], axis=1)
+        rows = np.stack([np.maximum(rows[:, 0], 0), np.minimum(rows[:, 1], grid.rows - 1)], axis=1)
+        return x, columns, rows
+
+    def _join(self, regions: Regions, at: I64, events: I64) -> None:
+        shape = self.shape
+        x, columns, rows = self.reached(regions.x, regions.y)
+        _join(self.times_us, self.x, self.y, self.rows, self.offsets, self.grid.columns, columns, rows,
+              regions.since_us, regions.until_us, x, regions.y, shape.half_x, shape.half_y, shape.is_round,
+              shape.degrees, at, events, len(events) > 0)  # fmt: skip
+
+
+def _grid(x: F64, y: F64, shape: Shape) -> _Grid:
+    """Cells that are as large as a region, or larger where these would be too many."""
+    most = CELLS_PER_EVENT * len(x) + 1
+    reach_x, reach_y = shape.reach(np.zeros(1))
+    width, height = (max(2 * float(reach[0]), 1e-9) for reach in (reach_x, reach_y))
+    left, low = (float(values.min()) if len(values) else 0.0 for values in (x, y))
+    wide, high = (float(values.max()) - first if len(values) else 0.0 for values, first in ((x, left), (y, low)))
+    if shape.degrees:
+        left, wide = -180.0, 360.0
+    while True:
+        columns, rows = wide // width + 1, high // height + 1
+        if shape.degrees:
+            columns = max(wide // width, 1)
+        if columns * rows <= most:
+            return _Grid(left, low, wide / columns if shape.degrees else width, height, int(columns), int(rows))
+        width, height = 2 * width, 2 * height
+
+
+def _reached(middle: F64, reach: F64, size: float) -> I64:
+    """The first and the last column (or row) of cells that each region reaches into."""
+    with np.errstate(invalid="ignore"):
+        first = np.floor((middle - reach) / size - ROUNDING)
+        last = np.floor((middle + reach) / size + ROUNDING)
+    bounds = np.stack([first, last], axis=1)
+    cells: I64 = np.nan_to_num(np.clip(bounds, -(2.0**53), 2.0**53)).astype(np.int64)
+    return cells
+
+
+@jit
+def _join(
+    times: I64, x: F64, y: F64, by_cell: I64, offsets: I64, columns: int, reached_columns: I64, reached_rows: I64,
+    since: I64, until: I64, middle_x: F64, middle_y: F64, half_x: float, half_y: float,
+    is_round: bool, degrees: bool, at: I64, events: I64, write: bool,
+) -> None:  # fmt: skip
+    """Counts the events of each region in `at`, or writes them from there on, cell by cell."""
+    for region in range(len(since)):
+        for row in range(reached_rows[region, 0], reached_rows[region, 1] + 1):
+            for column in range(reached_columns[region, 0], reached_columns[region, 1] + 1):
+                cell = row * columns + column % columns
+                some = by_cell[offsets[cell] : offsets[cell + 1]]
+                for k in range(first_from(times, some, since[region]), len(some)):
+                    event = some[k]
+                    if times[event] > until[region]:
+                        break
+                    if is_inside(x[event], y[event], middle_x[region], middle_y[region], half_x, half_y, is_round,
+                                 degrees):  # fmt: skip
+                        if write:
+                            events[at[region]] = event
+                        at[region] += 1
+
+
+@jit_with_memory
+def _sort_each(events: I64, offsets: I64) -> None:
+    for region in range(len(offsets) - 1):
+        events[offsets[region] : offsets[region + 1]].sort()
+
+
+@jit
+def first_from(times: I64, some: I64, since: int) -> int:
+    """The first of some events, which are by time, that is not before a time."""
+    low, high = 0, len(some)
+    while low < high:
+        middle = (low + high) // 2
+        if times[some[middle]] < since:
+            low = middle + 1
+        else:
+            high = middle
+    return low
