@@ -22,10 +22,10 @@ from situ.core.errors import QueryError
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, Waiting
-from situ.runtime.spark.follow.progress import Counts, MicroBatch, Totals
-from situ.runtime.spark.follow.rule_change import Change
 from situ.runtime.spark.sinks.result_tables import Tables, table_to_bytes
 from situ.runtime.spark.stages.output import Output
+from situ.service.figures import Counts, MicroBatch, Totals
+from situ.service.rules import Change
 
 if TYPE_CHECKING:
     pass

@@ -7,7 +7,7 @@ import pytest
 from situ.cli.follow_show import JsonLines, Lines, Screen, Show
 from situ.cli.options import error_to_json
 from situ.runtime.spark.follow.follow import Warned
-from situ.runtime.spark.follow.progress import Totals
+from situ.service.figures import Totals
 
 
 @pytest.mark.parametrize("kind", [Lines, Screen])

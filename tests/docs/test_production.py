@@ -12,8 +12,8 @@ import typer.main
 
 from docs.markdown import PAGES, ROOT, name_of, rows, without_blocks
 from situ.cli.app import app
-from situ.runtime.spark.follow.progress import MicroBatch, Totals
-from situ.runtime.spark.follow.prometheus import metrics_text
+from situ.service.figures import MicroBatch, Totals
+from situ.service.prometheus import metrics_text
 
 PRODUCTION, SPARK = ROOT / "docs" / "production.md", ROOT / "docs" / "spark.md"
 

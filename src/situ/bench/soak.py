@@ -27,9 +27,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import situ
 from situ.bench.measure import STREAMING_CONF
 from situ.core.errors import SituError
-from situ.runtime.spark.follow.progress import ProgressFeed, Totals
+from situ.runtime.spark.follow.progress import ProgressFeed
 from situ.runtime.spark.follow.query_errors import as_situ_errors, query_error
 from situ.runtime.spark.session.session import borrowed_session
+from situ.service.figures import Totals
 
 #: A key has so many events, and as many keys live at a time; events are so far apart.
 EVENTS_OF_KEY, KEYS, APART_US = 6, 5_000, 100

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from situ.runtime.spark.follow.checkpoint import Manifest
     from situ.runtime.spark.follow.follow import Follower
     from situ.runtime.spark.follow.opening import Job, Opening
-    from situ.runtime.spark.follow.progress import Totals
     from situ.runtime.spark.inputs.tables import JudgedRows
     from situ.runtime.spark.sinks.stream_sinks import Sink
     from situ.runtime.spark.stages.output import Output
+    from situ.service.figures import Totals
 
 #: Complex events of each subscription that are shown where --out does not say where they go.
 SHOWN = 10
@@ -126,7 +126,7 @@ def follow_file(
     from situ.cli.spark_progress import waiting
     from situ.runtime.spark.follow.checkpoint import Checkpoint
     from situ.runtime.spark.follow.opening import open_rules
-    from situ.runtime.spark.follow.prometheus import MetricsServer, metrics_address, metrics_text
+    from situ.service.prometheus import MetricsServer, metrics_address, metrics_text
 
     served_at = metrics_address(options.metrics) if options.metrics is not None else None
     ended = threading.Event()

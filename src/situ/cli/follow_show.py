@@ -31,7 +31,7 @@ from situ.cli.follow_summary import (
 from situ.cli.show import cell, complex_event_table, rows_of
 from situ.core.errors import SituError
 from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, Told, Waiting, Warned
-from situ.runtime.spark.follow.progress import Totals
+from situ.service.figures import Totals
 
 #: Between two lines of figures.
 LINE_S = 5.0

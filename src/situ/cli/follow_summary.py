@@ -8,7 +8,7 @@ from typing import Any
 
 from situ.core.time import format_time
 from situ.runtime.spark.follow.follow import RulesChanged
-from situ.runtime.spark.follow.progress import Counts, MicroBatch, Totals
+from situ.service.figures import Counts, MicroBatch, Totals
 
 
 def moment(seconds: float | None) -> str:

@@ -5,16 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from situ.runtime.spark.follow.checkpoint import Checkpoint, Manifest
-from situ.runtime.spark.follow.rule_change import Change
-from situ.runtime.spark.follow.rules import (
-    Planned,
-    Rules,
-    RuleStore,
-    Texts,
-    first_rules,
-    next_rules,
-    query_of,
-)
+from situ.runtime.spark.follow.planned_rules import Planned, first_rules, next_rules
+from situ.service.rules import Change, Rules, RuleStore, Texts, query_of
 
 STREAM = "stream Reading(sensor int, room int, value double, ts timestamp) time ts watermark 5 s\n"
 RISE = """

@@ -12,10 +12,7 @@ import pytest
 from runtime.spark.changing_rules import STREAM, begun, manifest
 from situ.core.errors import InputError, StateError
 from situ.runtime.spark.follow.checkpoint import Checkpoint, declarations, origins, require_the_same
-from situ.runtime.spark.follow.rules import (
-    Texts,
-    query_of,
-)
+from situ.service.rules import Texts, query_of
 
 
 def test_a_manifest_is_read_back(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from situ.io.mqtt.spool import Message, Session, Spool
 from situ.kernel.state import snapshot
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.spark.follow.rules import RuleStore
+from situ.service.rules import RuleStore
 
 T = TypeVar("T")
 MESSAGES = [Message("city/1", f'{{"n": {number}}}'.encode()) for number in range(12)]

@@ -27,7 +27,8 @@ from situ.graph.operators import OperatorGraph
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.detect import Detection, detect
-from situ.runtime.spark.follow.progress import MicroBatch, micro_batch
+from situ.runtime.spark.follow.progress import micro_batch
+from situ.service.figures import MicroBatch
 from strategies import Rows
 
 pytestmark = pytest.mark.slow

@@ -19,8 +19,8 @@ from situ.core.errors import InputError, SituError, StateError
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.follow.checkpoint import Checkpoint
 from situ.runtime.spark.follow.query_errors import query_error
-from situ.runtime.spark.follow.rule_change import Change
 from situ.runtime.spark.session.errors import SparkError
+from situ.service.rules import Change
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -269,7 +269,7 @@ def test_a_micro_batch_of_the_old_rules_is_done_again_under_the_new_ones(spark: 
 @pytest.mark.slow
 def test_a_change_that_was_committed_and_not_started_holds_after_a_crash(spark: SparkSession, place: Place) -> None:
     from situ.runtime.spark.follow.opening import open_rules
-    from situ.runtime.spark.follow.rules import RuleStore
+    from situ.service.rules import RuleStore
 
     place.rules("high", HIGH)
     place.give(0)
@@ -339,7 +339,7 @@ def test_partitions_are_those_of_the_checkpoint(spark: SparkSession, place: Plac
     """With others, Spark would not find the state again."""
     from situ.runtime.spark.follow.checkpoint import Manifest
     from situ.runtime.spark.follow.opening import open_rules
-    from situ.runtime.spark.follow.rules import RuleStore
+    from situ.service.rules import RuleStore
 
     job = place.job()
     rules, checkpoint = open_rules(job).rules, Checkpoint(job.checkpoint)

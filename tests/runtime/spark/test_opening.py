@@ -10,13 +10,8 @@ import pytest
 from runtime.spark.changing_rules import FALL, HIGH, REGROUP, RISE, STREAM, TWICE, begin, begun, manifest
 from situ.core.errors import InputError, QueryError, SituError, StateError
 from situ.runtime.spark.follow.opening import Job, open_rules
-from situ.runtime.spark.follow.rule_change import Change
-from situ.runtime.spark.follow.rules import (
-    Planned,
-    Texts,
-    first_rules,
-    next_rules,
-)
+from situ.runtime.spark.follow.planned_rules import Planned, first_rules, next_rules
+from situ.service.rules import Change, Texts
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from pyspark.sql import types as T
 from servers.debian import free_port, wait_until
 from servers.postgresql import CLOSED, OPEN, PASSWORD, Postgresql, postgresql
 from situ.core.errors import InputError
-from situ.runtime.spark.sinks.postgresql import PostgresqlAddress, table_columns, upsert_batch
+from situ.io.postgresql import PostgresqlAddress
+from situ.runtime.spark.sinks.postgresql import table_columns, upsert_batch
 
 __all__ = ["postgresql"]  # the fixture
 

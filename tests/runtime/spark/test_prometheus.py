@@ -15,9 +15,11 @@ import pytest
 from pyspark.sql import Row
 
 from situ.core.errors import InputError
-from situ.runtime.spark.follow import prometheus
-from situ.runtime.spark.follow.progress import MicroBatch, ProgressFeed, Totals, micro_batch
-from situ.runtime.spark.follow.prometheus import MetricsServer, metrics_address, metrics_text, serve_metrics
+from situ.runtime.spark.follow import serve_metrics as serve_metrics_module
+from situ.runtime.spark.follow.progress import ProgressFeed, micro_batch
+from situ.runtime.spark.follow.serve_metrics import serve_metrics
+from situ.service.figures import MicroBatch, Totals
+from situ.service.prometheus import MetricsServer, metrics_address, metrics_text
 
 #: As Spark 4 gives them, classic; on Spark Connect the same comes from JSON.
 OBSERVED = Row(
@@ -283,7 +285,7 @@ def test_figures_of_a_query_of_a_user() -> None:
 
 def test_micro_batches_are_counted_also_when_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark remembers a hundred of them."""
-    monkeypatch.setattr(prometheus, "PERIOD_S", 0.001)
+    monkeypatch.setattr(serve_metrics_module, "PERIOD_S", 0.001)
     query = FakeQuery([progress(0)])
     with serve_metrics(query, 0) as server:
         for number in range(1, 251):

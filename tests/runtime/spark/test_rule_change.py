@@ -9,14 +9,8 @@ import pytest
 
 from runtime.spark.changing_rules import FALL, HIGH, REGROUP, RISE, STREAM, TWICE, WARM, after, begin, change
 from situ.core.errors import QueryError
-from situ.runtime.spark.follow.rule_change import Change
-from situ.runtime.spark.follow.rules import (
-    Planned,
-    Rules,
-    Texts,
-    first_rules,
-    next_rules,
-)
+from situ.runtime.spark.follow.planned_rules import Planned, first_rules, next_rules
+from situ.service.rules import Change, Rules, Texts
 
 # ---- what changes
 

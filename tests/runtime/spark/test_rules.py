@@ -11,16 +11,9 @@ import pytest
 
 from runtime.spark.changing_rules import FALL, HIGH, RISE, STREAM, TWICE, WARM, after, begin
 from situ.core.errors import InputError, Place, QueryError, StateError
-from situ.runtime.spark.follow.checkpoint import write_whole
-from situ.runtime.spark.follow.rules import (
-    ControlWatch,
-    RuleStore,
-    Texts,
-    planned,
-    query_of,
-    read_control,
-    texts_with,
-)
+from situ.io.whole_file import write_whole
+from situ.runtime.spark.follow.planned_rules import planned
+from situ.service.rules import ControlWatch, RuleStore, Texts, query_of, read_control, texts_with
 
 # ---- texts
 

@@ -14,9 +14,11 @@ from runtime.spark.test_follow import HIGH as HIGH_READINGS
 from runtime.spark.test_follow import Place, running
 from servers.postgresql import Postgresql, postgresql
 from situ.core.errors import InputError, QueryError, StateError
+from situ.io.postgresql import PostgresqlAddress
 from situ.runtime.spark.follow.opening import Job, open_rules
-from situ.runtime.spark.follow.rules import Texts, first_rules, next_rules
-from situ.runtime.spark.sinks.postgresql import PostgresqlAddress, upsert_batch
+from situ.runtime.spark.follow.planned_rules import first_rules, next_rules
+from situ.runtime.spark.sinks.postgresql import upsert_batch
+from situ.service.rules import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from situ.graph.query import Query, Stream
 from situ.io.addresses import directory_of, scheme_of
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.sealed_json import seal, unseal
+from situ.io.whole_file import write_whole
 from situ.lang.unparse import unparse
 
 #: Of DIR/query.json.
@@ -214,24 +214,3 @@ def require_the_same(
         cause = f"has {manifest.levels} level{'s' * (manifest.levels > 1)}, not {levels}"
     if cause:
         raise StateError(f"the checkpoint {cause}", place=place, remedy="Run it as before, or with a new --checkpoint.")
-
-
-def write_whole(path: Path, text: str, permissions: Permissions = PRIVATE) -> None:
-    """The file has the text, or what it had before: also after a crash."""
-    handle, unfinished = tempfile.mkstemp(prefix=".unfinished-", dir=path.parent)
-    try:
-        os.fchmod(handle, permissions.file)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -29,16 +29,17 @@ from situ.lang.resolve import warnings as warnings_of
 from situ.runtime.spark.detect import Detection, detect_rows
 from situ.runtime.spark.follow.checkpoint import Manifest
 from situ.runtime.spark.follow.opening import Job, Opening, now
-from situ.runtime.spark.follow.progress import MicroBatch, ProgressFeed, Totals
+from situ.runtime.spark.follow.planned_rules import Planned, next_rules
+from situ.runtime.spark.follow.progress import ProgressFeed
 from situ.runtime.spark.follow.query_errors import as_situ_errors, query_error
-from situ.runtime.spark.follow.rule_change import Change
-from situ.runtime.spark.follow.rules import ControlWatch, Planned, RuleStore, next_rules, texts_with
 from situ.runtime.spark.inputs.changed_files import ChangedFiles
 from situ.runtime.spark.inputs.tables import JudgedRows
 from situ.runtime.spark.session.errors import SparkError
 from situ.runtime.spark.sinks.stream_sinks import Sink
 from situ.runtime.spark.stages.output import Output
 from situ.runtime.spark.stages.restart import Restart
+from situ.service.figures import MicroBatch, Totals
+from situ.service.rules import Change, ControlWatch, RuleStore, texts_with
 
 #: How often the query is asked how far it is, and how many such looks there are to one at the control directory.
 PERIOD_S, LOOKS = 0.25, 4

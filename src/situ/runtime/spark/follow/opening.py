@@ -13,17 +13,9 @@ from situ.core.functions import default as default_functions
 from situ.io.permissions import PRIVATE, Permissions
 from situ.lang.parse import parse
 from situ.runtime.spark.follow.checkpoint import Checkpoint, Manifest, require_the_same
-from situ.runtime.spark.follow.rules import (
-    Planned,
-    RuleStore,
-    Texts,
-    first_rules,
-    next_rules,
-    planned,
-    read_control,
-    texts_with,
-)
+from situ.runtime.spark.follow.planned_rules import Planned, first_rules, next_rules, planned
 from situ.runtime.spark.sinks.sink_limits import require_held
+from situ.service.rules import RuleStore, Texts, read_control, texts_with
 
 
 @dataclass(frozen=True)

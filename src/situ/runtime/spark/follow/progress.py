@@ -10,55 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from situ.runtime.spark.stages.metrics import METRICS
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What is counted in a micro-batch, and over all of them, in the words of `situ.runtime.spark.stages.metrics`.
-
-    >>> Counts(input=2, late=1) + Counts(input=3)  # doctest: +NORMALIZE_WHITESPACE
-    Counts(input=5, candidates=0, complex_events=0, timed_out=0, late=1, rejected=0, failed_calls=0, duplicates=0,
-           interests=0, covered=0)
-    """
-
-    input: int = 0
-    candidates: int = 0
-    complex_events: int = 0
-    timed_out: int = 0
-    late: int = 0
-    rejected: int = 0
-    failed_calls: int = 0
-    duplicates: int = 0
-    interests: int = 0
-    covered: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicroBatch(Counts):
-    """One micro-batch. None: nothing to say, as no shard had work."""
-
-    number: int
-    begun: float  # seconds since the epoch
-    seconds: float
-    state_bytes: int = 0
-    largest_shard_bytes: int | None = None
-    largest_shard_candidates: int | None = None
-    mean_shard_candidates: float | None = None
-    slowest_shard_ms: float | None = None
-    watermark: float | None = None  # seconds since the epoch
-    mean_latency_s: float | None = None
-    max_latency_s: float | None = None
-
-    @property
-    def skew(self) -> float | None:
-        """The candidates of the largest shard, in those of the mean one."""
-        if not self.mean_shard_candidates or self.largest_shard_candidates is None:
-            return None
-        return self.largest_shard_candidates / self.mean_shard_candidates
-
+from situ.service.figures import MicroBatch
 
 _OBSERVED = {f.name for f in fields(MicroBatch)} - {"number", "begun", "seconds"}
 
@@ -123,42 +75,6 @@ def _text_to_seconds(text: str) -> float:
     except ValueError:
         return float(np.datetime64(text, "us").astype(np.int64)) / 1e6
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-
-
-@dataclass
-class Totals:
-    """Sums over the micro-batches of a run, and the last one that said something."""
-
-    counts: Counts = Counts()
-    micro_batches: int = 0
-    seconds: float = 0.0
-    rule_changes: int = 0
-    latency_sum_s: float = 0.0
-    max_latency_s: float | None = None
-    last: MicroBatch | None = None
-    last_with_state: MicroBatch | None = None
-    last_with_latency: MicroBatch | None = None
-    watermark: float | None = None
-
-    def add(self, batch: MicroBatch) -> None:
-        self.counts += batch
-        self.micro_batches += 1
-        self.seconds += batch.seconds
-        self.last = batch
-        if batch.largest_shard_bytes is not None:
-            self.last_with_state = batch
-        if batch.watermark is not None:
-            self.watermark = batch.watermark
-        if batch.mean_latency_s is not None:
-            self.last_with_latency = batch
-            self.latency_sum_s += batch.mean_latency_s * batch.complex_events
-        if batch.max_latency_s is not None:
-            self.max_latency_s = max(batch.max_latency_s, self.max_latency_s or batch.max_latency_s)
-
-    @property
-    def mean_latency_s(self) -> float | None:
-        found = self.counts.complex_events
-        return self.latency_sum_s / found if self.last_with_latency and found else None
 
 
 class Query(Protocol):

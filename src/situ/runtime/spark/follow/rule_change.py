@@ -4,39 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from situ.core.errors import Place, QueryError
 from situ.core.functions import Functions
 from situ.graph.operators import Operator, Schema
-from situ.graph.query import Definition, Query, Subscription
 from situ.kernel.compile import compile_operator
 from situ.kernel.operator import contexts_of
 from situ.mobility.moving_program import MovingProgram
 from situ.runtime.spark.plan.partitioning import Anywhere, BySlice, OneTask, Partitioning, partitioning_of
 from situ.runtime.spark.plan.plan import SparkPlan
 from situ.runtime.spark.plan.routes import Route
-
-Rule: TypeAlias = Definition | Subscription
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Names of rules. Those in `kept` are replaced, too, but go on with their state: what they look for is the same."""
-
-    added: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """
-        >>> str(Change(added=("Rise",), replaced=("Fall", "Calm"), kept=("Calm",)))
-        'added Rise; replaced Fall, Calm (goes on with its state)'
-        """
-        replaced = [f"{name} (goes on with its state)" if name in self.kept else name for name in self.replaced]
-        parts = {"added": self.added, "replaced": replaced, "removed": self.removed}
-        return "; ".join(f"{what} {', '.join(names)}" for what, names in parts.items() if names) or "nothing"
+from situ.service.rules import Change, Rule, rules_of
 
 
 @dataclass(frozen=True)
@@ -76,10 +54,6 @@ def change_of(before: SparkPlan, after: SparkPlan, levels: int, functions: Funct
         removed=tuple(name for name in old if name not in new),
         kept=tuple(name for name in replaced if name in keeps),
     )
-
-
-def rules_of(query: Query) -> tuple[Rule, ...]:
-    return (*query.definitions, *query.subscriptions)
 
 
 def _rules(plan: SparkPlan) -> dict[str, Rule]:

@@ -31,7 +31,8 @@ def require_held(plan: SparkPlan, out: str | None, functions: Functions) -> None
 
 def _require_tables(plan: SparkPlan, out: str, functions: Functions) -> None:
     """The server is asked, because tables may be there: of a rule as it was before, or somebody else's."""
-    from situ.runtime.spark.sinks.postgresql import PostgresqlAddress, require_psycopg, require_tables
+    from situ.io.postgresql import PostgresqlAddress, require_psycopg
+    from situ.runtime.spark.sinks.postgresql import require_tables
     from situ.runtime.spark.sinks.stream_sinks import postgresql_tables
 
     require_psycopg()

@@ -14,13 +14,14 @@ from situ.io.addresses import OUTPUTS, directory_of, scheme_of, unknown_address
 from situ.io.files.by_suffix import Format
 from situ.io.mqtt.client import require_paho
 from situ.io.permissions import PRIVATE, Permissions
+from situ.io.postgresql import PostgresqlAddress, require_psycopg
 from situ.io.sink_names import TableNames
 from situ.runtime.spark.inputs.files import Root
 from situ.runtime.spark.inputs.kafka import KafkaAddress, kafka_conf
 from situ.runtime.spark.inputs.mqtt import MqttAddress
 from situ.runtime.spark.sinks.file_sink import FileSink
 from situ.runtime.spark.sinks.message_sinks import TEXT, KafkaSink, MqttSink
-from situ.runtime.spark.sinks.postgresql import PostgresqlAddress, require_psycopg, upsert_batch
+from situ.runtime.spark.sinks.postgresql import upsert_batch
 from situ.runtime.spark.sinks.result_packs import Packer, in_order, results_of
 from situ.runtime.spark.sinks.result_tables import Tables
 from situ.runtime.spark.stages.output import COMPLEX_EVENT, LATE, REJECTED, TIMED_OUT, Output

@@ -1,27 +1,20 @@
-"""Figures of a streaming query for Prometheus, served over HTTP.
-
-query = detection.events.writeStream...start()
-with serve_metrics(query, 9400): ...        # http://127.0.0.1:9400/metrics
-"""
+"""Figures of a query that runs on, for Prometheus, served over HTTP."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Literal, Protocol, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from situ.core.errors import InputError
-from situ.runtime.spark.follow.progress import ProgressFeed, Query, Totals
+from situ.service.figures import Totals
 
 HOST = "127.0.0.1"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: How often a query of a user's own is asked for its micro-batches: Spark remembers the last hundred.
-PERIOD_S = 1.0
 
 _Value: TypeAlias = float | int | None
 
@@ -29,7 +22,7 @@ _Value: TypeAlias = float | int | None
 def metrics_text(totals: Totals, running: bool = True) -> str:
     """The figures in Prometheus's text format. What nobody knows yet is left out.
 
-    >>> from situ.runtime.spark.follow.progress import Counts
+    >>> from situ.service.figures import Counts
     >>> print(metrics_text(Totals(Counts(input=3))).splitlines()[2])
     situ_input_rows_total 3
     """
@@ -176,39 +169,6 @@ class MetricsServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class RunningQuery(Query, Protocol):
-    """A `StreamingQuery`, classic or of Spark Connect, as far as it is asked here."""
-
-    @property
-    def isActive(self) -> bool: ...
-
-
-def serve_metrics(query: RunningQuery, port: int, host: str = HOST) -> MetricsServer:
-    """The figures of a streaming query of yours, at http://HOST:PORT/metrics; counters begin with 0 here and now.
-
-    Spark remembers the last hundred micro-batches, which are counted if they are of this run. Close the server, or use
-    it in a `with`. Port 0 is any that is free; the server's `port` says which.
-    """
-    totals, feed, lock = Totals(), ProgressFeed(query), threading.Lock()
-
-    def collect() -> bool:
-        """Whether the query runs. Its session may be gone, in many ways: then the figures stay as they are."""
-        with lock, suppress(Exception):
-            for batch in feed.new():
-                totals.add(batch)
-            return bool(query.isActive)
-        return False
-
-    def text() -> str:
-        running = collect()
-        with lock:
-            return metrics_text(totals, running)
-
-    server = MetricsServer(text, port, host)
-    server.every(PERIOD_S, collect)
-    return server
 
 
 def metrics_address(text: str) -> tuple[str, int]:

@@ -10,26 +10,45 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from situ.core.errors import InputError, Place, QueryError, SituError, StateError
-from situ.core.functions import Functions
-from situ.core.functions import default as default_functions
+from situ.core.errors import InputError, QueryError, SituError, StateError
 from situ.graph.query import Definition, Query, Subscription
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.sealed_json import seal, unseal
-from situ.kernel.compile import refuse_unbounded_state
+from situ.io.whole_file import write_whole
 from situ.lang.parse import parse
-from situ.lang.resolve import resolve
-from situ.runtime.spark.follow.checkpoint import write_whole
-from situ.runtime.spark.follow.rule_change import Change, change_of, rules_of
-from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
-from situ.runtime.spark.sinks.sink_limits import require_held
 
 #: Of the files in DIR/rules.
 VERSION = 2
 
 _SUFFIX = ".situ"
+
+
+Rule: TypeAlias = Definition | Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Names of rules. Those in `kept` are replaced, too, but go on with their state: what they look for is the same."""
+
+    added: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """
+        >>> str(Change(added=("Rise",), replaced=("Fall", "Calm"), kept=("Calm",)))
+        'added Rise; replaced Fall, Calm (goes on with its state)'
+        """
+        replaced = [f"{name} (goes on with its state)" if name in self.kept else name for name in self.replaced]
+        parts = {"added": self.added, "replaced": replaced, "removed": self.removed}
+        return "; ".join(f"{what} {', '.join(names)}" for what, names in parts.items() if names) or "nothing"
+
+
+def rules_of(query: Query) -> tuple[Rule, ...]:
+    return (*query.definitions, *query.subscriptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,70 +220,3 @@ def query_of(texts: Texts, order: Sequence[str] = ()) -> Query:
         tuple(sorted((d for part in parts for d in part.definitions), key=place)),
         tuple(sorted((s for part in parts for s in part.subscriptions), key=place)),
     )
-
-
-def plan_of(query: Query, functions: Functions = default_functions, out: str | None = None) -> SparkPlan:
-    """How a query runs on; QueryError where it cannot, or where the sink of address `out` cannot hold its results."""
-    if not rules_of(query):
-        raise QueryError("there is no rule", remedy="Write a `subscribe` into the query file, or keep one.")
-    graph = resolve(query, functions)
-    refuse_unbounded_state(graph)
-    plan = plan_on_spark(graph, functions)
-    require_held(plan, out, functions)
-    return plan
-
-
-@dataclass(frozen=True)
-class Planned:
-    """Rules with their plan."""
-
-    rules: Rules
-    plan: SparkPlan
-
-
-def first_rules(texts: Texts, now: str, functions: Functions = default_functions, out: str | None = None) -> Planned:
-    """The rules that a query begins with."""
-    plan = plan_of(query_of(texts), functions, out)
-    names = tuple(operator.name for operator in plan.graph.operators)
-    return Planned(Rules(0, texts, _order(plan), (), Change(added=names), now), plan)
-
-
-def planned(rules: Rules, functions: Functions = default_functions) -> Planned:
-    """Rules that are in force."""
-    return Planned(rules, plan_of(query_of(rules.texts, rules.order), functions))
-
-
-def next_rules(
-    before: Planned,
-    texts: Texts,
-    levels: int,
-    now: str,
-    functions: Functions = default_functions,
-    out: str | None = None,
-) -> Planned | None:
-    """The rules after those in force, if the texts say others; None if they say the same in other words.
-
-    QueryError where they are wrong, where unchanged rules would lose their state, or where the sink of address `out`
-    cannot hold what they give.
-    """
-    query = query_of(texts, before.rules.order)
-    if query == before.plan.graph.query:
-        return None
-    if query.streams != before.plan.graph.streams:
-        raise QueryError(
-            "the streams are not those of the checkpoint",
-            place=_place(query),
-            remedy="Declare them as before, or begin with a new --checkpoint.",
-        )
-    plan = plan_of(query, functions, out)
-    change = change_of(before.plan, plan, levels, functions)
-    changed = sorted({*before.rules.changed, *change.replaced, *change.removed})
-    return Planned(Rules(before.rules.number + 1, texts, _order(plan), tuple(changed), change, now), plan)
-
-
-def _order(plan: SparkPlan) -> tuple[str, ...]:
-    return tuple(item.name for item in rules_of(plan.graph.query))
-
-
-def _place(query: Query) -> Place | None:
-    return query.streams[0].place if query.streams else None

@@ -1,0 +1,1 @@
+"""What a long-running process needs beside its data: rules that change, figures, Prometheus."""
