@@ -36,7 +36,7 @@ def test_time_never_goes_back() -> None:
     time.see("A", 100, 0.0)
     time.advance(0.0)
     time.see("A", 50, 0.0)
-    assert (time.streams["A"].latest, time.advance(0.0)) == (100, 100)
+    assert (time.latest("A"), time.advance(0.0)) == (100, 100)
 
 
 def test_what_is_late() -> None:
@@ -56,7 +56,7 @@ def test_without_any_event_nothing_has_passed() -> None:
     assert time.advance(1e9) == BEGINNING  # all are idle, and nobody knows the time
     time.see("A", BEGINNING, 1e9)  # rows that were all rejected: a sign of life
     assert time.advance(1e9) == BEGINNING
-    assert not time.streams["A"].is_idle(1e9)
+    assert not time.sources["A", ""].is_idle(1e9)
 
 
 def test_silence_is_counted_from_the_start_and_from_the_last_rows() -> None:
@@ -149,3 +149,19 @@ def test_random_streams_beside_a_few_lines_of_python() -> None:
             for name, (watermark, _) in declared.items():
                 own = latest[name] - watermark if name in latest else BEGINNING
                 assert time.limit(name) == max(own, passed)
+
+
+def test_each_source_of_a_stream_has_a_clock() -> None:
+    stream = Stream("Gate", (), "ts", watermark_us=10, idle_after_us=5 * SECOND)
+    time = Clock.of([stream], {"Gate": ["north", "south"]})
+    time.see("Gate", 100, 0.0, "north")
+    assert time.advance(0.0) == BEGINNING  # the south may still send anything
+    time.see("Gate", 50, 1.0, "south")
+    assert time.advance(1.0) == 40
+    assert (time.limit("Gate", "north"), time.limit("Gate", "south")) == (90, 40)
+    assert time.advance(5.0) == 40  # the north has been silent, and the south holds time where it is
+    time.see("Gate", 300, 5.0, "north")
+    assert time.advance(6.0) == 290  # now the south has been silent
+    other = Clock.of([stream], {"Gate": ["south", "west"]})
+    other.restore(time.table())
+    assert (other.latest("Gate", "south"), other.latest("Gate", "west"), other.passed) == (50, BEGINNING, 290)

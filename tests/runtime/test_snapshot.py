@@ -111,8 +111,9 @@ def test_bytes_that_are_no_snapshot(data: bytes) -> None:
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = fed(STREAM + RISE.format(5)).snapshot()
-    monkeypatch.setattr(snapshot, "VERSION", snapshot.VERSION + 1)
-    with pytest.raises(StateError, match=r"version 3, this situ reads version 4"):
+    written = snapshot.VERSION
+    monkeypatch.setattr(snapshot, "VERSION", written + 1)
+    with pytest.raises(StateError, match=f"version {written}, this situ reads version {written + 1}"):
         Engine(STREAM + RISE.format(5)).restore(data)
 
 

@@ -17,7 +17,7 @@ from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent,
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.graph.query import Stream
 from situ.kernel.arrays import I64
-from situ.kernel.batch import EXTENT, ORIGINS, Batch
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,18 @@ def no_events(context: Context) -> Batch:
     return Batch(np.zeros(0, np.int64), columns)
 
 
-ORIGIN = pa.struct([("stream", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("row", pa.int64())])
+#: Who an atomic event is: the number of a row among those of its source in a stream; and when it happened.
+ORIGIN = pa.struct(
+    [("stream", pa.string()), ("source", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("row", pa.int64())]
+)
 ORIGIN_LIST = pa.list_(ORIGIN)
+
+
+def origins_of(stream: str, source: str, times_us: I64, numbers: I64) -> pa.Array:
+    """The origins of atomic events: each of them has itself only."""
+    names = [pa.repeat(pa.scalar(name), len(times_us)) for name in (stream, source)]
+    atoms = pa.StructArray.from_arrays([*names, as_timestamps(times_us), pa.array(numbers)], fields=list(ORIGIN))
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(times_us) + 1, dtype=np.int32)), atoms).cast(ORIGIN_LIST)
 
 
 def joined_extents(columns: Mapping[str, pa.Array], events: I64, offsets: I64) -> dict[str, pa.Array]:
@@ -201,21 +211,27 @@ def joined_extents(columns: Mapping[str, pa.Array], events: I64, offsets: I64) -
 
 
 def joined_origins(origins: pa.Array, events: I64, offsets: I64) -> pa.Array:
-    """The atomic events behind the events of each row, each once, by stream, time and row."""
+    """The atomic events behind the events of each row, each once, by time, stream, source and row."""
     taken = origins.take(pa.array(events))
     of_event = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     owner = np.repeat(of_event, taken.value_lengths().to_numpy(zero_copy_only=False))
     atoms = taken.flatten()
-    streams = atoms.field("stream").dictionary_encode()
-    names = streams.dictionary.to_pylist()
-    by_name = np.array([sorted(names).index(name) for name in names], np.int64)
-    code = by_name[streams.indices.to_numpy(zero_copy_only=False)] if names else np.zeros(0, np.int64)
+    stream, source = _ranks(atoms.field("stream")), _ranks(atoms.field("source"))
     row = atoms.field("row").to_numpy(zero_copy_only=False)
     time = atoms.field("time").cast(pa.int64()).to_numpy(zero_copy_only=False)
-    order = np.lexsort((row, code, time, owner))
-    owner, code, row = owner[order], code[order], row[order]
-    fresh = np.ones(len(order), np.bool_)
-    fresh[1:] = (owner[1:] != owner[:-1]) | (code[1:] != code[:-1]) | (row[1:] != row[:-1])
-    counts = np.bincount(owner[fresh], minlength=len(offsets) - 1)
+    order = np.lexsort((row, source, stream, time, owner))
+    fresh = np.zeros(len(order), np.bool_)
+    fresh[:1] = True
+    for part in (owner, stream, source, row):
+        fresh[1:] |= part[order][1:] != part[order][:-1]
+    counts = np.bincount(owner[order][fresh], minlength=len(offsets) - 1)
     bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(bounds), atoms.take(pa.array(order[fresh]))).cast(ORIGIN_LIST)
+
+
+def _ranks(names: pa.Array) -> I64:
+    """For each name, its place among the distinct names in alphabetical order."""
+    encoded = names.dictionary_encode()
+    distinct = encoded.dictionary.to_pylist()
+    ranks = np.array([sorted(distinct).index(name) for name in distinct], np.int64)
+    return ranks[encoded.indices.to_numpy(zero_copy_only=False)] if distinct else np.zeros(0, np.int64)

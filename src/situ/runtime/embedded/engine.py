@@ -18,7 +18,7 @@ from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.memory import MemoryBudget
-from situ.flow.clock import BEGINNING, Clock
+from situ.flow.clock import BEGINNING, ONLY_SOURCE, Clock
 from situ.flow.flow import Flow, Port
 from situ.flow.inbox import latest
 from situ.flow.moving import under
@@ -104,6 +104,8 @@ class Engine:
     numbers. `show_definitions` gives the complex events of definitions too. `threads`: all processors, if not given.
     `memory`: the bytes that the process may use, if not given half of the machine's; a query that needs more ends with
     MemoryExceeded.
+    `sources` has, by stream, the names of its sources, where rows come from several and are given with their names
+    (`feed(rows, source=...)`): each has its own watermark, and time has passed where it has on all of them.
     `clock`, in seconds, counts how long streams are silent; `wall_time`, in seconds since the epoch, tells which rows
     lie ahead of it.
 
@@ -126,6 +128,7 @@ class Engine:
     only_selections: Mapping[str, Chosen] | None = None
     threads: int | None = None
     memory: int | None = None
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
     clock: Callable[[], float] = wall_clock.monotonic
     wall_time: Callable[[], float] = wall_clock.time
     graph: OperatorGraph = field(init=False)
@@ -149,9 +152,18 @@ class Engine:
         ports, chosen = list(self._ports.values()), self.only_selections or {}
         self._flow = Flow(programs, ports, self._threads, chosen, memory=memory)
         self._readers = {stream.name: self._reader(stream) for stream in plain.streams}
-        self._time = Clock.of(plain.streams)
+        self._time = Clock.of(plain.streams, self._named_sources())
         self._time.advance(self.clock())
         self._closed = False
+
+    def _named_sources(self) -> Mapping[str, Sequence[str]]:
+        for stream, names in self.sources.items():
+            if stream not in {declared.name for declared in self.graph.streams}:
+                streams = [declared.name for declared in self.graph.streams]
+                raise InputError(f"sources of {stream!r}, which is no stream", remedy=did_you_mean(stream, streams))
+            if not names or len({*names}) < len(names):
+                raise InputError(f"the sources of {stream} have no distinct names", remedy="Name each of them once.")
+        return self.sources
 
     def _reader(self, stream: Stream) -> StreamReader:
         read: frozenset[str] = frozenset()
@@ -173,24 +185,25 @@ class Engine:
 
     # --- unbounded input
 
-    def feed(self, rows: Rows, stream: str | None = None) -> Output:
+    def feed(self, rows: Rows, stream: str | None = None, source: str = ONLY_SOURCE) -> Output:
         """Read some rows of a stream, in the order in which they came (the stream's name may be left out if there is
-        one only): a table or record batch, one event as a dict, or several. Complex events come out as soon as the
-        watermark makes them certain."""
+        one only): a table or record batch, one event as a dict, or several. `source` is one of the engine's `sources`.
+        Complex events come out as soon as the watermark makes them certain."""
         refuse_unbounded_state(self.graph)
         reader = self._reader_of(stream)
         name, now = reader.stream.name, self.clock()
+        self._require_source(name, source)
         conformed = _conformed(rows, reader.stream)
         if reader.stream.ahead_us is not None:
             conformed = reject_ahead(conformed, reader.stream, int(self.wall_time() * 1e6), f"rows of {name}")
-        before = latest(conformed.times, self._time.streams[name].latest)
+        before = latest(conformed.times, self._time.latest(name, source))
         limit = np.where(before == BEGINNING, BEGINNING, before - reader.stream.watermark_us)
         limit = np.maximum(limit, self._time.passed)
         late = conformed.times < limit
-        batch = reader.batch(conformed)
+        batch = reader.batch(conformed, source=source)
         batch.require(reader.derived)
         self._add(name, batch.take(~late) if late.any() else batch)
-        self._time.see(name, int(conformed.times[~late].max(initial=BEGINNING)), now)
+        self._time.see(name, int(conformed.times[~late].max(initial=BEGINNING)), now, source)
         return self._advance(
             self._time.advance(now),
             late={name: _late_table(conformed.events, late, limit - conformed.times)} if late.any() else {},
@@ -231,6 +244,18 @@ class Engine:
             known = did_you_mean(name or "", self._readers)
             raise InputError(f"no stream {name!r} in the query" if name else "which stream?", remedy=known)
         return self._readers[name]
+
+    def _require_source(self, stream: str, source: str) -> None:
+        if (stream, source) in self._time.sources:
+            return
+        names = [name for of, name in self._time.sources if of == stream]
+        if names == [ONLY_SOURCE]:
+            raise InputError(
+                f"{stream} has no sources with names, and rows came from {source!r}",
+                remedy=f"Name them when the engine is made: Engine(query, sources={{'{stream}': ['{source}', ...]}}).",
+            )
+        problem = f"which source of {stream}?" if source == ONLY_SOURCE else f"{stream} has no source {source!r}"
+        raise InputError(problem, remedy=did_you_mean(source, names))
 
     # --- bounded input
 
@@ -304,12 +329,20 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """The whole state, for `restore` in another engine of the same query."""
-        rows = pa.array([reader.rows_read for reader in self._readers.values()], pa.int64())
-        read = pa.table({"stream": pa.array(list(self._readers), pa.string()), "rows": rows})
-        tables = self._flow.snapshot() | {"clock": self._time.table(), "read": read}
+        tables = self._flow.snapshot() | {"clock": self._time.table(), "read": self._rows_read()}
         for name, moving in self._moving.items():
             tables |= {f"moving/{name}/{part}": table for part, table in moving.snapshot().items()}
         return pack(tables)
+
+    def _rows_read(self) -> pa.Table:
+        """How many rows of each source were read, so that numbers of rows go on after a restart."""
+        schema = pa.schema([("stream", pa.string()), ("source", pa.string()), ("rows", pa.int64())])
+        read = [
+            {"stream": stream, "source": source, "rows": rows}
+            for stream, reader in self._readers.items()
+            for source, rows in reader.rows_read.items()
+        ]
+        return pa.Table.from_pylist(read, schema)
 
     def restore(self, snapshot: bytes, *, changed: Collection[str] = ()) -> None:
         """Go on from a snapshot. Operators whose program is not that of the snapshot start afresh if they are named
@@ -331,9 +364,10 @@ class Engine:
                 moving.restore(of_moving, afresh=name in changed)
         self._time.restore(tables["clock"])
         self._time.resume(self.clock())
-        for name, rows in zip(tables["read"].column("stream").to_pylist(), rows_read.tolist(), strict=True):
-            if name in self._readers:
-                self._readers[name].rows_read = rows
+        streams, sources = (tables["read"].column(name).to_pylist() for name in ("stream", "source"))
+        for stream, source, rows in zip(streams, sources, rows_read.tolist(), strict=True):
+            if stream in self._readers:
+                self._readers[stream].rows_read[source] = rows
 
     def program(self, name: str) -> RuleProgram:
         """What the kernel runs for a definition or subscription; prints itself."""

@@ -6,7 +6,7 @@ that overlap are read together. So a sorted directory of any size streams throug
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from situ.flow.clock import ONLY_SOURCE
 from situ.graph.query import Stream
 from situ.io.files.source import Chunk, Source
 from situ.io.rows.conform import Conformed, conform
 from situ.kernel.arrays import NO_DEADLINE
-from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat, one_chunk
-from situ.kernel.operator import ORIGIN, ORIGIN_LIST
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, concat, one_chunk
+from situ.kernel.operator import origins_of
 
 _BEGINNING = np.iinfo(np.int64).min
 #: Chunks that are read while the one before is at work.
@@ -38,13 +39,15 @@ class StreamReader:
             if name in columns or name == stream.unique or (name in (stream.location or ()) and "_x_min" in columns)
         ]
         self.derived = [name for name in (*EXTENT, ORIGINS) if name in columns]
-        self.rows_read = 0
+        #: By source, how many rows were read: the next row's number.
+        self.rows_read: Counter[str] = Counter()
 
-    def batch(self, conformed: Conformed, load: Chunk | None = None) -> Batch:
-        """A batch of the rows; columns that `conformed` lacks are loaded from the chunk when they are read."""
+    def batch(self, conformed: Conformed, load: Chunk | None = None, source: str = ONLY_SOURCE) -> Batch:
+        """A batch of rows of one source; columns that `conformed` lacks are loaded from the chunk when they are
+        read."""
         columns = {name: one_chunk(conformed.events.column(name)) for name in conformed.events.column_names}
-        first = self.rows_read
-        self.rows_read += len(conformed.times)
+        first = self.rows_read[source]
+        self.rows_read[source] += len(conformed.times)
 
         def read(names: Iterable[str]) -> Mapping[str, pa.Array]:
             attributes = [name for name in names if not name.startswith("_")]
@@ -53,27 +56,21 @@ class StreamReader:
                 assert load is not None, attributes
                 table = load.read(attributes).events
                 loaded = {name: one_chunk(table.column(name)) for name in attributes}
-            return loaded | {
-                name: self._derived(name, columns, conformed.times, first) for name in names if name.startswith("_")
-            }
+            for name in names:
+                if name in EXTENT:
+                    loaded[name] = self._extent(name, columns, len(conformed.times))
+                elif name == ORIGINS:
+                    numbers = np.arange(first, first + len(conformed.times))
+                    loaded[name] = origins_of(self.stream.name, source, conformed.times, numbers)
+            return loaded
 
         return Batch(conformed.times, columns, read)
 
-    def _derived(self, name: str, columns: Mapping[str, pa.Array], times: np.ndarray, first: int) -> pa.Array:
-        if name in EXTENT:
-            location = self.stream.location
-            if location is None:
-                return pa.nulls(len(times), pa.float64())
-            return columns[location[0] if "_x" in name else location[1]].cast(pa.float64())
-        rows = pa.StructArray.from_arrays(
-            [
-                pa.array([self.stream.name]).take(pa.array(np.zeros(len(times), np.int64))),
-                as_timestamps(times),
-                pa.array(np.arange(first, first + len(times))),
-            ],
-            fields=list(ORIGIN),
-        )
-        return pa.ListArray.from_arrays(pa.array(np.arange(len(times) + 1, dtype=np.int32)), rows).cast(ORIGIN_LIST)
+    def _extent(self, name: str, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
+        location = self.stream.location
+        if location is None:
+            return pa.nulls(rows, pa.float64())
+        return columns[location[0] if "_x" in name else location[1]].cast(pa.float64())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from situ.flow.clock import ONLY_SOURCE
 from situ.kernel.arrays import I64
-from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat
-from situ.kernel.operator import ORIGIN, ORIGIN_LIST
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, concat
+from situ.kernel.operator import origins_of
 from situ.kernel.state.groups import GroupIndex
 from situ.space.event_store import Region, reals
 
@@ -45,9 +46,7 @@ def as_bytes(numbers: I64, offsets: I64) -> pa.Array:
 
 def as_origins(event_type: str, times_us: I64, numbers: I64) -> pa.Array:
     """Events as the origins of what an operator makes of them: each is its own, by its number."""
-    names = pa.array([event_type]).take(pa.array(np.zeros(len(numbers), np.int64)))
-    rows = pa.StructArray.from_arrays([names, as_timestamps(times_us), pa.array(numbers)], fields=list(ORIGIN))
-    return pa.ListArray.from_arrays(pa.array(np.arange(len(numbers) + 1, dtype=np.int32)), rows).cast(ORIGIN_LIST)
+    return origins_of(event_type, ONLY_SOURCE, times_us, numbers)
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from situ.flow.clock import BEGINNING, Clock
 from situ.flow.flow import Flow, Port, operators_in
 from situ.flow.moving import MovingFlow, under
 from situ.flow.reusing import ReusingFlow, moving_flow
+from situ.flow.watermarks import Watermarks
 from situ.io.files.json_text import rows_to_json
 from situ.kernel.batch import EXTENT, Batch
 from situ.kernel.operator import SLICE, Produced
@@ -66,7 +67,7 @@ class Step:
 
 @dataclass
 class _Shard:
-    """The state of a shard, brought to life. `lows`: how far complex events of earlier stages have come, by their
+    """The state of a shard, brought to life. `watermarks`: how far complex events of earlier stages have come, by their
     type and the shard that makes them. `put_back_to_us`: the time to which the clock was put back last."""
 
     number: int
@@ -74,15 +75,8 @@ class _Shard:
     moving: dict[str, MovingFlow]
     ports: dict[tuple[int, str], Port]
     clock: Clock
-    lows: dict[tuple[str, int], int]
+    watermarks: Watermarks
     put_back_to_us: int | None
-
-    def lows_by_type(self) -> dict[str, int]:
-        """A type has come as far as the slowest shard that makes it."""
-        lows: dict[str, int] = {}
-        for (name, _), low in self.lows.items():
-            lows[name] = min(low, lows.get(name, low))
-        return lows
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,7 @@ class StreamStage:
             made += self._admit(running, route, type_, batch)
         rows_read = self._hear(running, told, now)
         passed = running.clock.advance(now)
-        produced = running.flow.advance(passed, running.lows_by_type())
+        produced = running.flow.advance(passed, running.watermarks.by_type())
         made += self._hand_on(shard, running, produced)
         delivered = {name: moving.advance(passed) for name, moving in running.moving.items()}
         made += self._deliver(running, delivered)
@@ -167,7 +161,7 @@ class StreamStage:
         memory = memory_of_task(self.memory_bytes)
         stage = StageFlow.of(self.plan, self._stage, functions, memory)
         handed = {port.type for port in stage.ports.values() if port.stream is None}
-        lows = {(name, shard): BEGINNING for name in handed for shard in range(self.shards)}
+        watermarks = Watermarks.of(sorted(handed), map(str, range(self.shards)))
         clock = Clock.of(self.plan.graph.streams)
         here = Shards((shard,), self.shards)
         moving = {
@@ -175,7 +169,7 @@ class StreamStage:
             for query in self._stage.moving
         }
         back_to_us = self.restart.clock_back_to_us
-        running = _Shard(shard, stage.flow, moving, stage.ports, clock, lows, back_to_us)
+        running = _Shard(shard, stage.flow, moving, stage.ports, clock, watermarks, back_to_us)
         if state is not None:
             tables = unpack(state)
             with damage_is_told():
@@ -206,13 +200,11 @@ class StreamStage:
         for name, moving in running.moving.items():
             if name in moved:
                 moving.restore(under(f"moving/{name}/", tables), afresh=name in self.restart.changed)
-        for table, column in ((tables["clock"], "time"), (tables["shards"], "low")):
-            require_times(numbers(table.column(column), np.int64, "times"), "times")
+        require_times(numbers(tables["clock"].column("time"), np.int64, "times"), "times")
         seen_s = tables["clock"].column("seen_at").drop_null()
         require_between(numbers(seen_s, np.float64, "times"), 0, FARTHEST, "times of the wall")
         running.clock.restore(tables["clock"])
-        before = {(row["type"], row["shard"]): row["low"] for row in tables["shards"].to_pylist()}
-        running.lows.update({key: low for key, low in before.items() if key in running.lows})
+        running.watermarks.restore(tables["shards"])
 
     def _tables(self, running: _Shard) -> dict[str, pa.Table]:
         tables = running.flow.snapshot() | {"clock": running.clock.table(), "shards": self._about(running)}
@@ -221,10 +213,9 @@ class StreamStage:
         return tables
 
     def _about(self, running: _Shard) -> pa.Table:
-        rows = [{"type": name, "shard": shard, "low": low} for (name, shard), low in running.lows.items()]
-        schema = pa.schema([("type", pa.string()), ("shard", pa.int32()), ("low", pa.int64())])
         about = {b"situ.shards": self.shards, _PUT_BACK: running.put_back_to_us}
-        return pa.Table.from_pylist(rows, schema.with_metadata({k: json.dumps(v).encode() for k, v in about.items()}))
+        table = running.watermarks.table()
+        return table.replace_schema_metadata({key: json.dumps(value).encode() for key, value in about.items()})
 
     # --- what comes in
 
@@ -268,7 +259,8 @@ class StreamStage:
                     running.clock.see(stream, latest, now)
                     rows_read += rows
                 case {"shard": int(shard), "lows": dict(lows)}:
-                    running.lows.update({(name, shard): low for name, low in lows.items()})
+                    for name, low in lows.items():
+                        running.watermarks.see(name, str(shard), low)
         return rows_read
 
     # --- what goes out
