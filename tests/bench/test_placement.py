@@ -16,7 +16,7 @@ from situ.bench.placement import (
     proximity_figures,
     ratio_figures,
 )
-from situ.bench.suite import Bar, Figure
+from situ.bench.suite import Bar, BenchFigure
 
 pytestmark = [pytest.mark.slow, pytest.mark.jit_only]
 
@@ -25,7 +25,7 @@ def silent(what: str, done: int, of: int) -> None:
     assert 0 <= done < of, what
 
 
-def bars(found: list[Figure]) -> list[Bar | None]:
+def bars(found: list[BenchFigure]) -> list[Bar | None]:
     return [figure.bar for figure in found]
 
 

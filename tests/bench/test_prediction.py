@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from situ.bench.prediction import RANDOM, draw_histogram, errors, predictions, summary, thinned
-from situ.lab.panorama.experiments.cases import Shape, random_case
+from situ.lab.panorama.experiments.cases import CaseShape, random_case
 from situ.lab.panorama.simulation.draw import draw
 from situ.lab.panorama.simulation.simulate import simulate
 from situ.network.generate import antennas
@@ -25,7 +25,7 @@ def test_what_is_pushed_is_as_predicted() -> None:
 def test_conditions_pass_as_often_as_selectivities_say() -> None:
     """Frequent events, of which few combinations may pass."""
     rng = np.random.default_rng(5)
-    shape = Shape(complex_events=2, rates_per_s=(4.0, 5.0), windows_s=(1.0, 1.5))
+    shape = CaseShape(complex_events=2, rates_per_s=(4.0, 5.0), windows_s=(1.0, 1.5))
     graph, problem = thinned(random_case(antennas(60, rng), rng, shape), Coverage())
     assert all(operator.selectivity < 0.2 for operator in problem.operators)
     run = simulate(problem, graph, naive(problem).placed, draw(graph, problem.sources, 400.0, rng))

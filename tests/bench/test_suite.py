@@ -2,7 +2,7 @@
 
 import pytest
 
-from situ.bench.suite import BESIDE_FLINKCEP, ENGINES, Bar, Figure
+from situ.bench.suite import BESIDE_FLINKCEP, ENGINES, Bar, BenchFigure
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from situ.bench.suite import BESIDE_FLINKCEP, ENGINES, Bar, Figure
     ],
 )
 def test_verdicts(bar: Bar | None, value: float, verdict: str) -> None:
-    assert Figure("next", value, "x", "", {}, bar).verdict == verdict
+    assert BenchFigure("next", value, "x", "", {}, bar).verdict == verdict
 
 
 def test_bars_beside_flinkcep() -> None:

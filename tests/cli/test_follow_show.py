@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from cli.command import DOORS
-from situ.cli.follow_recent import LastFew, Recent
+from situ.cli.follow_recent import LastFew, RecentDirectory
 from situ.cli.follow_show import JsonLines, Lines, Rate, Screen, figures_table
 from situ.cli.follow_summary import FollowSummary, change_line, figures_line, lasting
 from situ.core.errors import QueryError
@@ -137,13 +137,13 @@ def events(name: str, **columns: list[Any]) -> pa.Table:
 
 
 @pytest.fixture
-def recent(tmp_path: Path) -> Recent:
+def recent(tmp_path: Path) -> RecentDirectory:
     times = pa.array([0, 1_000_000], pa.timestamp("us", tz="UTC"))
     (tmp_path / "7").write_bytes(events("Rise", low=pa.array([1.0, 2.0]), _time=times))
-    return Recent(tmp_path, 10)
+    return RecentDirectory(tmp_path, 10)
 
 
-def test_json_lines(capsys: pytest.CaptureFixture[str], recent: Recent) -> None:
+def test_json_lines(capsys: pytest.CaptureFixture[str], recent: RecentDirectory) -> None:
     show = JsonLines(Totals(), recent, lambda error: {"cause": error.cause})
     told_everything(show)
     show.end(summary())
@@ -162,7 +162,7 @@ def test_json_lines(capsys: pytest.CaptureFixture[str], recent: Recent) -> None:
     assert (end["events"], end["rules_refused"], end["rule_changes"]) == (500, 1, [changed])
 
 
-def test_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str], recent: Recent) -> None:
+def test_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str], recent: RecentDirectory) -> None:
     now = 0.0
     show = Lines(Totals(), recent, lambda: now)
     told_everything(show)
@@ -189,7 +189,7 @@ def test_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str], recent
     assert "results are in found" in capsys.readouterr().out
 
 
-def test_a_screen(monkeypatch: pytest.MonkeyPatch, recent: Recent) -> None:
+def test_a_screen(monkeypatch: pytest.MonkeyPatch, recent: RecentDirectory) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monkeypatch.setattr("situ.cli.follow_show.Console", lambda: console)
     with Screen(Totals(), recent) as show:
@@ -237,7 +237,7 @@ def test_what_came_is_taken_once(tmp_path: Path) -> None:
     (tmp_path / "10").write_bytes(events("Rise", low=[3.0, 4.0], _time=times))
     (tmp_path / "9").write_bytes(events("Rise", low=[1.0, 2.0], _time=times))
     (tmp_path / ".11").write_bytes(b"unfinished")
-    recent = Recent(tmp_path, 3)
+    recent = RecentDirectory(tmp_path, 3)
     found = recent.take()["Rise"]
     assert (found.count, sorted(found.last.column("low").to_pylist())[-1]) == (10, 4.0)
     assert found.last.num_rows == 3

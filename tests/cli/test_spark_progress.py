@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from situ.cli.spark_progress import Done, StageWatch, polled, progress_of, watched
+from situ.cli.spark_progress import StageWatch, TaskProgress, polled, progress_of, watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,17 +49,17 @@ def test_tasks_of_all_stages_are_added_up() -> None:
     )
     assert [watch.look() for _ in range(5)] == [
         None,
-        Done(0, 4, 1),
-        Done(3, 10, 2),
-        Done(9, 10, 2),
-        Done(10, 10, 2),
+        TaskProgress(0, 4, 1),
+        TaskProgress(3, 10, 2),
+        TaskProgress(9, 10, 2),
+        TaskProgress(10, 10, 2),
     ]
 
 
 def test_stages_that_ran_before_do_not_count() -> None:
     earlier = Stage(100, 50)
     watch = StageWatch(Tracker({7: earlier}, {7: earlier}, {7: earlier, 8: Stage(4, 1)}))
-    assert [watch.look(), watch.look()] == [None, Done(1, 4, 1)]
+    assert [watch.look(), watch.look()] == [None, TaskProgress(1, 4, 1)]
 
 
 def test_a_stage_that_is_over_when_it_is_asked_for() -> None:
@@ -71,12 +71,12 @@ def test_a_stage_that_is_over_when_it_is_asked_for() -> None:
 
 
 def test_what_is_seen_is_shown_while_it_runs() -> None:
-    shown: list[Done] = []
+    shown: list[TaskProgress] = []
     tracker = Tracker({}, {1: Stage(2, 1)}, {1: Stage(2, 2)})
     with polled(StageWatch(tracker), shown.append, period_s=0.001):
         assert tracker.told.wait(60)
-    assert shown[0] == Done(1, 2, 1)
-    assert set(shown) <= {Done(1, 2, 1), Done(2, 2, 1)}
+    assert shown[0] == TaskProgress(1, 2, 1)
+    assert set(shown) <= {TaskProgress(1, 2, 1), TaskProgress(2, 2, 1)}
     assert not any(thread.name == "spark-progress" for thread in threading.enumerate())
 
 
@@ -93,10 +93,10 @@ def test_nothing_is_shown_where_nobody_watches(spark: SparkSession, capfd: pytes
 
 
 def test_spark_tells_of_its_tasks(spark: SparkSession) -> None:
-    shown: list[Done] = []
+    shown: list[TaskProgress] = []
     started = threading.Event()
 
-    def show(done: Done) -> None:
+    def show(done: TaskProgress) -> None:
         shown.append(done)
         started.set()
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.figure import Figure, Panel, to_json, to_markdown
 from situ.lab.pictures import draw
 
-PARTS = Part("it grows", "from 1 to 2", True), Part("it doubles", "2.0 times", False)
+PARTS = CheckedClaim("it grows", "from 1 to 2", True), CheckedClaim("it doubles", "2.0 times", False)
 CURVES = {"ours": ((0.0, 1.0), (10.0, 2.0)), "theirs": ((0.0, 3.0), (10.0, -4.0))}
 FIGURE = Figure("6x", "Growth", "size", "cost", CURVES, "It grows.", PARTS)
 

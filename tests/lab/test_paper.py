@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from situ.cli.app import app
 from situ.core.errors import InputError, SituError
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.figure import QUICK, Figure, Say, Scale
 from situ.lab.mcep import paper as mcep
 from situ.lab.mcep.paper import MCEP
@@ -31,8 +31,8 @@ def figure_1a(scale: Scale, seed: int, say: Say) -> Figure:
     assert scale is QUICK
     say(0, 1, "made up")
     return Figure(
-        "1a", "Made up", "x", "y", {"ours": ((0.0, float(seed)), (1.0, 2.0))}, "It is so.", (Part("so", "yes", True),),
-        cases=pa.table({"x": [0.0, 1.0], "y": [float(seed), 2.0]}),
+        "1a", "Made up", "x", "y", {"ours": ((0.0, float(seed)), (1.0, 2.0))}, "It is so.",
+        (CheckedClaim("so", "yes", True),), cases=pa.table({"x": [0.0, 1.0], "y": [float(seed), 2.0]}),
     )  # fmt: skip
 
 

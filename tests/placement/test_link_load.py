@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from situ.lab.panorama.experiments.cases import Shape, random_case
+from situ.lab.panorama.experiments.cases import CaseShape, random_case
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.generate import random_geometric
@@ -91,7 +91,7 @@ def test_links_that_carry_too_much(capacity_per_s: float | None, names: list[str
 def test_messages_on_all_links_are_the_cost(seed: int, name: str) -> None:
     """Summed over links they are messages x hops, also where operators share events."""
     rng = np.random.default_rng(seed)
-    shape = Shape(sources=4, shared_events=seed % 3)
+    shape = CaseShape(sources=4, shared_events=seed % 3)
     problem = random_case(random_geometric(30, rng), rng, shape).problem()
     placed = mechanism(name)(problem).placed
     found = messages_on_links(problem.network, flows_of(problem, placed))

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from situ.lab.panorama.experiments.cases import Shape, random_case
+from situ.lab.panorama.experiments.cases import CaseShape, random_case
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.generate import antennas, broker_tree, random_geometric
@@ -129,7 +129,9 @@ def test_a_source_has_a_sector_for_each_event_type() -> None:
 )
 def test_networks_of_all_sizes(generate: Callable[[np.random.Generator], Network]) -> None:
     """Every source, operator and line lies in the picture, left of the legend; and no box covers another."""
-    case = random_case(generate(np.random.default_rng(1)), np.random.default_rng(3), Shape(complex_events=2, sources=4))
+    case = random_case(
+        generate(np.random.default_rng(1)), np.random.default_rng(3), CaseShape(complex_events=2, sources=4)
+    )
     asked = case.problem()
     picture = plan_to_svg(asked, mechanism("greedy")(asked))
     root = ElementTree.fromstring(picture)

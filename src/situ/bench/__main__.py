@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from situ.bench.suite import Figure, figures
+from situ.bench.suite import BenchFigure, figures
 from situ.bench.workload import cache_directory
 from situ.core.errors import SituError
 
@@ -34,7 +34,7 @@ def main() -> int:
     return 0
 
 
-def table(found: list[Figure]) -> Table:
+def table(found: list[BenchFigure]) -> Table:
     """The figures with their bars."""
     shown = Table("what", "figure", "bar", "", "detail", title="situ, measured")
     for figure in found:

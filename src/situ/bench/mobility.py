@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from situ.bench.sections import Say, Sections, main
-from situ.bench.suite import Bar, Figure
+from situ.bench.suite import Bar, BenchFigure
 from situ.core.errors import SituError
 from situ.graph.query import Update
 from situ.lab.figure import FULL
@@ -95,20 +95,20 @@ def _fastest(run: Callable[[], int], repeats: int = REPEATS) -> tuple[int, float
     return found, seconds
 
 
-def _compared(name: str, ours: tuple[int, float], theirs: tuple[int, float], detail: str, least: float) -> Figure:
+def _compared(name: str, ours: tuple[int, float], theirs: tuple[int, float], detail: str, least: float) -> BenchFigure:
     (found, seconds), (expected, plain_seconds) = ours, theirs
     if found != expected:
         raise SituError(f"{name}: {found:,} waves, and {expected:,} the plain way", remedy="One of the two is wrong.")
     ratio = round(plain_seconds / seconds, 1)
     detail = f"{detail}: {found:,} waves in {seconds:.2f} s; {plain_seconds:.2f} s the plain way"
     measured = {"seconds": seconds, "plain_seconds": plain_seconds, "found": found}
-    return Figure(name, ratio, "x", detail, measured, Bar("at least", least))
+    return BenchFigure(name, ratio, "x", detail, measured, Bar("at least", least))
 
 
 # ---- embedded
 
 
-def embedded_figures(say: Say) -> Iterator[Figure]:
+def embedded_figures(say: Say) -> Iterator[BenchFigure]:
     """Against one plain query for each interest, on its own slice of time."""
     rows, of = trace(), drivers(EMBEDDED_DRIVERS)
     some = interests(of)
@@ -141,7 +141,7 @@ def _restarted(rows: pa.Table, some: Interests) -> int:
 # ---- Spark
 
 
-def spark_figures(say: Say) -> Iterator[Figure]:
+def spark_figures(say: Say) -> Iterator[BenchFigure]:
     """Against a join of vehicles and interests by cells and time, every pair of which crosses to Python."""
     spark = spark_session()
     of = drivers(SPARK_DRIVERS)
@@ -221,7 +221,7 @@ def _slice(time_us: Column, slice_us: int) -> Column:
 # ---- MCEP's figures
 
 
-def streaming_figures(say: Say) -> Iterator[Figure]:
+def streaming_figures(say: Say) -> Iterator[BenchFigure]:
     """Of Figure 6a: what the streaming optimiser leaves out, and one moving query beside static graphs."""
     say("streaming optimiser, static graphs (minutes)")
     curves = figure_6a(FULL, SEED, lambda *_: None).curves
@@ -232,25 +232,27 @@ def streaming_figures(say: Say) -> Iterator[Figure]:
         detail = ", ".join(f"{edge:g} m {share:.0%}" for edge, share in curves[f"{name}, with optimiser"])
         against = f"{name}: one moving query / static graphs 100 m apart"
         worst = max(share for _, share in curves[f"{name}, with optimiser"])
-        yield Figure(against, round(100 * worst, 1), "%", f"of the events, by edge: {detail}", {"curves": curves})
+        yield BenchFigure(against, round(100 * worst, 1), "%", f"of the events, by edge: {detail}", {"curves": curves})
     least = min(float(some.min()) for some in fewer.values())
     shown = "; ".join(f"{name} {some.min():.0f}% to {some.max():.0f}%" for name, some in fewer.items())
-    yield Figure(
+    yield BenchFigure(
         "streaming optimiser, fewer events", round(least, 1), "%", f"by edge: {shown}", {}, Bar("at least", 60)
     )
 
 
-def initialisation_figures(say: Say) -> Iterator[Figure]:
+def initialisation_figures(say: Say) -> Iterator[BenchFigure]:
     """Of Figure 6d."""
     say("initialisation by windows")
     curves = figure_6d(FULL, SEED, lambda *_: None).curves
     complete, overhead = ([y for _, y in curves[f"windows: {what}"]] for what in ("completeness", "overhead"))
     detail = f"at {max(overhead):.1%} overhead at most; completeness {min(complete):.2f} to {max(complete):.2f}"
     share = round(float(np.mean(complete)), 2) if max(overhead) < 0.1 else 0.0
-    yield Figure("window initialisation, completeness", share, "", detail, {"curves": curves}, Bar("at least", 0.8))
+    yield BenchFigure(
+        "window initialisation, completeness", share, "", detail, {"curves": curves}, Bar("at least", 0.8)
+    )
 
 
-def predictor_figures(say: Say) -> Iterator[Figure]:
+def predictor_figures(say: Say) -> Iterator[BenchFigure]:
     """Of Figures 6e and 6f."""
     say("query predictor")
     found = as_long_as_on_demand(traffic(FULL, SEED))
@@ -260,15 +262,15 @@ def predictor_figures(say: Say) -> Iterator[Figure]:
     ):
         share = round(100 * seconds / found.on_demand_s, 1) if precision >= 0.9 else 100.0
         detail = f"{seconds:.3f} s, {found.on_demand_s:.2f} s on demand; precision {precision:.3f}"
-        yield Figure(f"predictor, {name}: latency", share, "%", detail, asdict(found), Bar("at most", 10))
+        yield BenchFigure(f"predictor, {name}: latency", share, "%", detail, asdict(found), Bar("at most", 10))
 
 
-def migration_figures(say: Say) -> Iterator[Figure]:
+def migration_figures(say: Say) -> Iterator[BenchFigure]:
     """Of Figure 6h."""
     say("migration plans")
     share = saved(SEED)
     detail = "bandwidth-delay product; 100,000 KiB of state, 41 brokers, exact future"
-    yield Figure("migcep / greedy migration, less", round(100 * share, 1), "%", detail, {}, Bar("at least", 40))
+    yield BenchFigure("migcep / greedy migration, less", round(100 * share, 1), "%", detail, {}, Bar("at least", 40))
 
 
 SECTIONS: Sections = {

@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from situ.bench.plain_dp import plain_dp
-from situ.bench.suite import Bar, Figure
+from situ.bench.suite import Bar, BenchFigure
 from situ.core.errors import SituError
-from situ.lab.panorama.experiments.cases import Case, Shape, random_case
+from situ.lab.panorama.experiments.cases import CaseShape, PlacementCase, random_case
 from situ.lab.panorama.experiments.measure import limited
 from situ.network.generate import antennas
 from situ.placement.cpp import cpp
@@ -47,12 +47,12 @@ PAPER_LIMIT = 3.0  # PaNORAMA, Table 2
 RATIOS_PICTURE = Path("out/placement.png")
 
 
-def random(sites: int, seed: int, shape: Shape | None = None) -> Case:
+def random(sites: int, seed: int, shape: CaseShape | None = None) -> PlacementCase:
     rng = np.random.default_rng(seed)
     return random_case(antennas(sites, rng), rng, shape)
 
 
-def timed(mechanism: Mechanism, case: Case, limit: float | None) -> tuple[Plan, float]:
+def timed(mechanism: Mechanism, case: PlacementCase, limit: float | None) -> tuple[Plan, float]:
     """A plan within so many times the naive latency, and the seconds that it took."""
     problem = limited(case, naive(case.problem()), limit)
     begun = time.perf_counter()
@@ -60,7 +60,7 @@ def timed(mechanism: Mechanism, case: Case, limit: float | None) -> tuple[Plan, 
     return plan, time.perf_counter() - begun
 
 
-def _compile(*mechanisms: Mechanism, shape: Shape | None = None) -> None:
+def _compile(*mechanisms: Mechanism, shape: CaseShape | None = None) -> None:
     for mechanism in mechanisms:
         timed(mechanism, random(20, 1, shape), 1.5)
 
@@ -72,7 +72,7 @@ def _within(limit: float | None) -> str:
 # ---- time
 
 
-def optimal_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = TIMED_SEEDS) -> Iterator[Figure]:
+def optimal_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = TIMED_SEEDS) -> Iterator[BenchFigure]:
     """The slowest of some cases, each of them exact."""
     _compile(optimal)
     for limit in LIMITS:
@@ -86,7 +86,7 @@ def optimal_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = TIMED_S
         yield _slowest(name, seconds, seeds, 60)
 
 
-def greedy_plus_figures(say: Say, sites: int = 20_000, seeds: Sequence[int] = TIMED_SEEDS) -> Iterator[Figure]:
+def greedy_plus_figures(say: Say, sites: int = 20_000, seeds: Sequence[int] = TIMED_SEEDS) -> Iterator[BenchFigure]:
     _compile(greedy_plus)
     for limit in LIMITS:
         name, seconds = f"greedy+, {sites:,} sites, {_within(limit)}", list[float]()
@@ -96,17 +96,17 @@ def greedy_plus_figures(say: Say, sites: int = 20_000, seeds: Sequence[int] = TI
         yield _slowest(name, seconds, seeds, 10)
 
 
-def _slowest(name: str, seconds: Sequence[float], seeds: Sequence[int], most_s: float) -> Figure:
+def _slowest(name: str, seconds: Sequence[float], seeds: Sequence[int], most_s: float) -> BenchFigure:
     detail = f"the slowest of {len(seeds)} cases; seeds {_listed(seeds)}: {', '.join(f'{s:.2g}' for s in seconds)} s"
     measured = {"seconds": list(seconds), "seeds": list(seeds)}
-    return Figure(f"placement: {name}", round(max(seconds), 3), "s", detail, measured, Bar("at most", most_s))
+    return BenchFigure(f"placement: {name}", round(max(seconds), 3), "s", detail, measured, Bar("at most", most_s))
 
 
 def plain_dp_figures(
     say: Say, sites: int = 150, tree_sites: int = 60, seeds: Sequence[int] = TIMED_SEEDS
-) -> Iterator[Figure]:
+) -> Iterator[BenchFigure]:
     """`optimal` against PaNORAMA's dynamic programming as printed; both give the same."""
-    chain, tree = Shape(), Shape(tree=True)
+    chain, tree = CaseShape(), CaseShape(tree=True)
     _compile(optimal, plain_dp)
     settings = ((chain, sites, None, 100), (chain, sites, PAPER_LIMIT, None), (tree, tree_sites, PAPER_LIMIT, None))
     for shape, among, limit, bar in settings:
@@ -126,13 +126,15 @@ def plain_dp_figures(
         detail = f"{sum(ours):.2g} s against {sum(plain):.3g} s; seeds {_listed(seeds)}: {ratios} x"
         measured = {"seconds": ours, "seconds_of_plain_dp": plain, "seeds": list(seeds)}
         value = round(sum(plain) / sum(ours), 1)
-        yield Figure(f"placement: {name}", value, "x faster", detail, measured, Bar("at least", bar) if bar else None)
+        yield BenchFigure(
+            f"placement: {name}", value, "x faster", detail, measured, Bar("at least", bar) if bar else None
+        )
 
 
 # ---- cost
 
 
-def proximity_figures(say: Say, sites: int = 200, seeds: Sequence[int] = range(1, 101)) -> Iterator[Figure]:
+def proximity_figures(say: Say, sites: int = 200, seeds: Sequence[int] = range(1, 101)) -> Iterator[BenchFigure]:
     """Cost of the optimum over cost of `heuristic+`."""
     for limit in LIMITS:
         name, found = f"proximity of heuristic+, {sites} sites, {_within(limit)}", list[float]()
@@ -143,10 +145,10 @@ def proximity_figures(say: Say, sites: int = 200, seeds: Sequence[int] = range(1
         detail = f"mean over seeds {_listed(seeds)}; least {min(found):.3f}, {_quantiles(found)}"
         value = round(float(np.mean(found)), 4)
         measured = {"proximity": found, "seeds": list(seeds)}
-        yield Figure(f"placement: {name}", value, "of the optimum", detail, measured, Bar("at least", 0.97))
+        yield BenchFigure(f"placement: {name}", value, "of the optimum", detail, measured, Bar("at least", 0.97))
 
 
-def ratio_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = range(1, 21)) -> Iterator[Figure]:
+def ratio_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = range(1, 21)) -> Iterator[BenchFigure]:
     """Cost of CPP and of GRIN over cost of `heuristic+`, and a picture over rates and windows."""
     claims = {"cpp": 8, "grin": 7}
     for limit in (None, PAPER_LIMIT):
@@ -155,12 +157,16 @@ def ratio_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = range(1, 
             detail = f"mean over seeds {_listed(seeds)}, {_quantiles(found[name])}; the paper claims {claimed}"
             measured = {"ratios": found[name], "seeds": list(seeds)}
             title = f"placement: cost of {name} over heuristic+, {sites:,} sites, {_within(limit)}"
-            yield Figure(title, round(float(np.mean(found[name])), 2), "x", detail, measured)
+            yield BenchFigure(title, round(float(np.mean(found[name])), 2), "x", detail, measured)
     draw_ratios(say, sites, seeds[:5], RATIOS_PICTURE)
 
 
 def _ratios(
-    say: Callable[[int, int], None], sites: int, seeds: Sequence[int], limit: float | None, shape: Shape | None = None
+    say: Callable[[int, int], None],
+    sites: int,
+    seeds: Sequence[int],
+    limit: float | None,
+    shape: CaseShape | None = None,
 ) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"cpp": [], "grin": []}
     for number, seed in enumerate(seeds):
@@ -180,8 +186,8 @@ def draw_ratios(say: Say, sites: int, seeds: Sequence[int], out: Path) -> None:
     """The same over windows, all of one length, and over rates, from a thousandth of the highest to the highest."""
     from matplotlib.figure import Figure as Drawing
 
-    windows = [(window, Shape(windows_s=(window, window))) for window in WINDOWS_S]
-    rates = [(most, Shape(rates_per_s=(most / 1000, most))) for most in MOST_PER_S]
+    windows = [(window, CaseShape(windows_s=(window, window))) for window in WINDOWS_S]
+    rates = [(most, CaseShape(rates_per_s=(most / 1000, most))) for most in MOST_PER_S]
     drawing = Drawing(figsize=(9, 3.4), layout="constrained")
     axes = drawing.subplots(1, 2, sharey=True)
     for axis, label, points in ((axes[0], "window, s", windows), (axes[1], "highest rate, events/s", rates)):
@@ -201,7 +207,7 @@ def draw_ratios(say: Say, sites: int, seeds: Sequence[int], out: Path) -> None:
     drawing.savefig(out)
 
 
-def prediction_figures(say: Say) -> Iterator[Figure]:
+def prediction_figures(say: Say) -> Iterator[BenchFigure]:
     """Messages x hops that the cost model predicts, against those of a simulation."""
     from situ.bench.prediction import CASES, EVENTS, errors, predictions
 
@@ -215,7 +221,7 @@ def prediction_figures(say: Say) -> Iterator[Figure]:
         detail = f"mean error of {len(values)} cases, seeds {_listed(seeds)}; {_quantiles(100 * values)}"
         bar = Bar("at most", 10) if kind == "total" else None
         value = round(float(percent.mean()), 2)
-        yield Figure(f"placement: {name}, {kind}", value, "% off", detail, {"errors": values.tolist()}, bar)
+        yield BenchFigure(f"placement: {name}, {kind}", value, "% off", detail, {"errors": values.tolist()}, bar)
 
 
 def _quantiles(values: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
@@ -230,7 +236,7 @@ def _listed(seeds: Sequence[int]) -> str:
     return f"{seeds[0]} to {seeds[-1]}"
 
 
-SECTIONS: dict[str, Callable[[Say], Iterator[Figure]]] = {
+SECTIONS: dict[str, Callable[[Say], Iterator[BenchFigure]]] = {
     "optimal": optimal_figures,
     "plain-dp": plain_dp_figures,
     "greedy+": greedy_plus_figures,
@@ -240,7 +246,7 @@ SECTIONS: dict[str, Callable[[Say], Iterator[Figure]]] = {
 }
 
 
-def placement_figures(say: Say, only: Sequence[str] = ()) -> Iterator[Figure]:
+def placement_figures(say: Say, only: Sequence[str] = ()) -> Iterator[BenchFigure]:
     """Every figure of the planner, or those of some sections."""
     for name, section in SECTIONS.items():
         if not only or name in only:

@@ -20,8 +20,8 @@ import numpy as np
 
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import F64
-from situ.lab.panorama.experiments.cases import Case, random_case
-from situ.lab.panorama.simulation.compare import Comparison, compare_with_model
+from situ.lab.panorama.experiments.cases import PlacementCase, random_case
+from situ.lab.panorama.simulation.compare import CostComparison, compare_with_model
 from situ.lab.panorama.simulation.draw import VALUES, draw
 from situ.lab.panorama.simulation.simulate import simulate
 from situ.lang.parse import parse
@@ -48,10 +48,10 @@ class Prediction:
 
     seed: int
     duration_s: float
-    comparison: Comparison
+    comparison: CostComparison
 
 
-def thinned(case: Case, model: CostModel) -> tuple[OperatorGraph, Problem]:
+def thinned(case: PlacementCase, model: CostModel) -> tuple[OperatorGraph, Problem]:
     """The case with events that have a number u, and with conditions that pass as often as its selectivities say."""
     problem = case.problem()
     streams = [f"stream {event}(u int, us int) time us in us" for event in problem.sources]

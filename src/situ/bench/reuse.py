@@ -23,14 +23,14 @@ from pyspark.sql import DataFrame
 
 from situ.bench.mobility import drivers
 from situ.bench.sections import Say, Sections, main
-from situ.bench.suite import Bar, Figure
+from situ.bench.suite import Bar, BenchFigure
 from situ.kernel.arrays import I64
 from situ.lab.ingolstadt import trace
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.recep.coverings.cover import mqc
-from situ.lab.recep.coverings.waiting import Waiting
-from situ.lab.recep.experiments.cases import Run, measured, processed_share
-from situ.lab.recep.selections import ByCount, ByTime, Settings
+from situ.lab.recep.coverings.waiting import WaitingSelections
+from situ.lab.recep.experiments.cases import RunSetup, measured, processed_share
+from situ.lab.recep.selections import ByCount, ByTime, ReuseSettings
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.detect import detect
 from situ.runtime.spark.session.session import spark_session
@@ -70,34 +70,34 @@ subscribe Jam for Driver(vehicle)
 _QUALITY = f"  quality precision {THRESHOLD} recall {THRESHOLD}\n"
 
 
-def selection_figures(say: Say) -> Iterator[Figure]:
+def selection_figures(say: Say) -> Iterator[BenchFigure]:
     """Under selection managers: how much is processed, how good it is, what batches save."""
     shares, quality, single, batched = [], [], [], []
     for seed in SEEDS:
         say(f"selection managers: seed {seed}")
-        by_time = Run(seed, SECONDS, CONSUMERS, SIDE_M, THRESHOLD, Settings("mqc", ByTime(10_000_000)))
+        by_time = RunSetup(seed, SECONDS, CONSUMERS, SIDE_M, THRESHOLD, ReuseSettings("mqc", ByTime(10_000_000)))
         found = measured(by_time)
         shares.append(processed_share(by_time))
         quality.append(min(float(found.precision.mean()), float(found.recall.mean())))
         batched.append(found.estimations / found.covered)
-        alone = measured(replace(by_time, settings=Settings("mqc", ByCount(1))))
+        alone = measured(replace(by_time, settings=ReuseSettings("mqc", ByCount(1))))
         single.append(alone.estimations / alone.covered)
     setup = f"{CONSUMERS} consumers, {SIDE_M:g} m, thresholds {THRESHOLD}, batches of 10 s, mqc; {len(SEEDS)} seeds"
     worst = 100 * max(shares)
     detail = f"{setup}: " + ", ".join(f"{share:.0%}" for share in shares)
-    yield Figure("selections processed", round(worst, 1), "%", detail, {"shares": shares}, Bar("at most", 30))
+    yield BenchFigure("selections processed", round(worst, 1), "%", detail, {"shares": shares}, Bar("at most", 30))
     detail = "the lower of average precision and recall, by provenance: " + ", ".join(f"{q:.3f}" for q in quality)
-    yield Figure("measured quality", round(min(quality), 3), "", detail, {}, Bar("at least", THRESHOLD))
+    yield BenchFigure("measured quality", round(min(quality), 3), "", detail, {}, Bar("at least", THRESHOLD))
     fewer = [one / other for one, other in zip(single, batched, strict=True)]
     detail = ", ".join(f"{one:.1f} / {other:.2f}" for one, other in zip(single, batched, strict=True))
     name = "estimations per covered selection, single / batches"
-    yield Figure(name, round(min(fewer), 1), "x", detail, {}, Bar("at least", 10))
+    yield BenchFigure(name, round(min(fewer), 1), "x", detail, {}, Bar("at least", 10))
 
 
 # ---- engines
 
 
-def embedded_figures(say: Say) -> Iterator[Figure]:
+def embedded_figures(say: Say) -> Iterator[BenchFigure]:
     """CPU time of the embedded engine."""
     tables = {"Vehicle": trace(), "Driver": drivers(EMBEDDED_DRIVERS)}
     for name, query, bar in (
@@ -113,7 +113,7 @@ def embedded_figures(say: Say) -> Iterator[Figure]:
             f"precision {totals.mean_precision:.2f}, recall {totals.mean_recall:.2f}"
         )
         what = f"{EMBEDDED_DRIVERS} drivers, embedded, {name}"
-        yield Figure(what, round(alone_s / shared_s, 1), "x less", detail, totals.to_json(), bar)
+        yield BenchFigure(what, round(alone_s / shared_s, 1), "x less", detail, totals.to_json(), bar)
 
 
 def _cpu_s(query: str, tables: dict[str, pa.Table]) -> tuple[float, Engine]:
@@ -127,7 +127,7 @@ def _cpu_s(query: str, tables: dict[str, pa.Table]) -> tuple[float, Engine]:
     return fastest, engine
 
 
-def spark_figures(say: Say) -> Iterator[Figure]:
+def spark_figures(say: Say) -> Iterator[BenchFigure]:
     """Wall time on Spark, all cores."""
     spark = spark_session()
     with tempfile.TemporaryDirectory() as directory:
@@ -145,7 +145,7 @@ def spark_figures(say: Say) -> Iterator[Figure]:
             alone_s = _wall_s(query, frames, 1)
             detail = f"{shared_s:.1f} s, alone {alone_s:.1f} s"
             what = f"{SPARK_DRIVERS:,} drivers, Spark, {name}"
-            yield Figure(what, round(alone_s / shared_s, 1), "x less", detail, {}, bar)
+            yield BenchFigure(what, round(alone_s / shared_s, 1), "x less", detail, {}, bar)
 
 
 def _wall_s(query: str, frames: dict[str, DataFrame], repeats: int) -> float:
@@ -160,23 +160,23 @@ def _wall_s(query: str, frames: dict[str, DataFrame], repeats: int) -> float:
 # ---- mqc
 
 
-def covering_figures(say: Say) -> Iterator[Figure]:
+def covering_figures(say: Say) -> Iterator[BenchFigure]:
     """The time of mqc, and how it grows with pairs that overlap."""
     say("mqc")
     _covering_s(*_selections(1_000, 20, 1))
     seconds, pairs = _covering_s(*_selections(10_000, 200, 1))
     detail = f"{pairs:,} pairs that overlap"
-    yield Figure("mqc, 10,000 selections of 200 operators", round(seconds, 2), "s", detail, {}, Bar("at most", 2))
+    yield BenchFigure("mqc, 10,000 selections of 200 operators", round(seconds, 2), "s", detail, {}, Bar("at most", 2))
     for shift in (5, 30):
         seconds, pairs = _covering_s(*_selections(10_000, 200, shift))
         detail = f"windows shifted by {shift} events, so fewer overlap: {pairs:,} pairs"
-        yield Figure(f"mqc, the same, shift {shift}", round(seconds, 2), "s", detail, {})
+        yield BenchFigure(f"mqc, the same, shift {shift}", round(seconds, 2), "s", detail, {})
 
 
 def _covering_s(sets: AtomSets, owner: I64) -> tuple[float, int]:
     thresholds = np.full(int(owner.max()) + 1, THRESHOLD)
     begun = time.process_time()
-    covering = mqc(Waiting(sets, owner, thresholds, thresholds))
+    covering = mqc(WaitingSelections(sets, owner, thresholds, thresholds))
     return time.process_time() - begun, covering.estimations
 
 

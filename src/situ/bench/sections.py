@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from rich.console import Console
 
-from situ.bench.suite import Figure
+from situ.bench.suite import BenchFigure
 
 Say: TypeAlias = Callable[[str], None]
-Sections: TypeAlias = Mapping[str, Callable[[Say], Iterator[Figure]]]
+Sections: TypeAlias = Mapping[str, Callable[[Say], Iterator[BenchFigure]]]
 
 
-def figures_of(sections: Sections, say: Say, only: Sequence[str] = ()) -> Iterator[Figure]:
+def figures_of(sections: Sections, say: Say, only: Sequence[str] = ()) -> Iterator[BenchFigure]:
     """All figures, or those of some sections."""
     for name, section in sections.items():
         if not only or name in only:

@@ -52,7 +52,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class BenchFigure:
     """One line of the table, for a reader in `detail` and for a program in `measured`.
 
     Without a bar, a figure is for information.
@@ -75,7 +75,7 @@ class Figure:
 Say = Callable[[str], None]
 
 
-def figures(cache: Path, say: Say) -> Iterator[Figure]:
+def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     """Every figure, as soon as it is there."""
     for workload, bars in BESIDE_FLINKCEP:
         yield from _beside_flinkcep(workload, bars, say)
@@ -88,7 +88,7 @@ def figures(cache: Path, say: Say) -> Iterator[Figure]:
     yield from _moving(say)
 
 
-def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[Figure]:
+def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[BenchFigure]:
     """The engines beside one run of FlinkCEP."""
     name = f"{workload.pattern.value}, {workload.types} types" + ("" if workload.grouped else ", no group key")
     name += f", {workload.keys:,} keys" if workload.keys != Workload().keys else ""
@@ -104,20 +104,20 @@ def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Sa
             f"{_millions(run['events_per_s'])} events/s (cold {_millions(run['cold_events_per_s'])}), "
             f"FlinkCEP {_millions(peer['events_per_s'])}"
         )
-        yield Figure(f"{engine}: {name}", ratio, "x FlinkCEP", detail, run, Bar("at least", bar) if bar else None)
+        yield BenchFigure(f"{engine}: {name}", ratio, "x FlinkCEP", detail, run, Bar("at least", bar) if bar else None)
 
 
-def _growth(engine: Engine, say: Say) -> Iterator[Figure]:
+def _growth(engine: Engine, say: Say) -> Iterator[BenchFigure]:
     by_events = [(f"{events:,} events", Workload(events=events)) for events in EVENTS]
     by_keys = [(f"{keys:,} keys", Workload(keys=keys)) for keys in KEYS]
     for name, workload in by_events + by_keys:
         say(f"{name}: {engine}")
         run = _situ_bench(engine, workload)
         detail = f"{_millions(run['events_per_s'])} events/s"
-        yield Figure(f"{engine}: next, {name}", run["seconds"], "s", detail, run)
+        yield BenchFigure(f"{engine}: next, {name}", run["seconds"], "s", detail, run)
 
 
-def _many_queries(engine: Engine, cache: Path, say: Say) -> Figure:
+def _many_queries(engine: Engine, cache: Path, say: Say) -> BenchFigure:
     """All triples of neighbouring types as subscriptions of one file, against the one of `next`."""
     workload = Workload()
     say(f"{workload.types - 2} queries: {engine}")
@@ -129,10 +129,10 @@ def _many_queries(engine: Engine, cache: Path, say: Say) -> Figure:
     detail = f"{many:.2f} s for {workload.types - 2} queries, {one:.2f} s for one"
     measured = {"seconds": many, "seconds_of_one": one}
     name, bar = f"{engine}: {workload.types - 2} queries", Bar("at most", 15)
-    return Figure(name, round(many / one, 1), "x one query", detail, measured, bar)
+    return BenchFigure(name, round(many / one, 1), "x one query", detail, measured, bar)
 
 
-def _latency(say: Say) -> Iterator[Figure]:
+def _latency(say: Say) -> Iterator[BenchFigure]:
     """Of a streaming query, from the event to the sink; with a picture."""
     from situ.bench.latency import draw, measure_latency
     from situ.bench.measure import STREAMING_CONF
@@ -148,25 +148,25 @@ def _latency(say: Say) -> Iterator[Figure]:
     for percent, limit in ((50, 1.0), (99, 3.0)):
         name = f"spark-streaming: latency at {latencies.events_per_s:,} events/s, {percent}%"
         value = measured[f"p{percent}_s"]
-        yield Figure(name, value, "s", detail, measured, Bar("at most", limit))
+        yield BenchFigure(name, value, "s", detail, measured, Bar("at most", limit))
 
 
-def _startup(cache: Path, say: Say) -> Figure:
+def _startup(cache: Path, say: Say) -> BenchFigure:
     say("start-up")
     situ, bare = startup_seconds(stream_on_disk(Workload(events=1_000), cache))
     detail = f"situ run {situ:.2f} s, Python with pyarrow and a cached Numba call {bare:.2f} s"
     measured = {"seconds": situ, "seconds_of_bare_python": bare}
-    return Figure("start of a new query", round(situ - bare, 2), "s more", detail, measured, Bar("at most", 1))
+    return BenchFigure("start of a new query", round(situ - bare, 2), "s more", detail, measured, Bar("at most", 1))
 
 
-def _placement(say: Say) -> Iterator[Figure]:
+def _placement(say: Say) -> Iterator[BenchFigure]:
     """The planner's; `python -m situ.bench.placement` has these alone."""
     from situ.bench.placement import placement_figures
 
     yield from placement_figures(lambda what, done, of: None if done else say(what))
 
 
-def _moving(say: Say) -> Iterator[Figure]:
+def _moving(say: Say) -> Iterator[BenchFigure]:
     """Of moving subscriptions; `python -m situ.bench.mobility` and `python -m situ.bench.reuse` have these alone."""
     from situ.bench import mobility, reuse
     from situ.bench.sections import figures_of

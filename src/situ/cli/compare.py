@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from situ.cli.plan import Asked, Planned, plan_by, question_of
+from situ.cli.plan import Asked, PlanResult, plan_by, question_of
 from situ.core.errors import SituError
 from situ.placement.auto import GREEDY_PLUS_SITES, HEURISTIC_SITES, OPTIMAL_SITES
 from situ.placement.mechanisms import MECHANISMS, mechanism
@@ -35,10 +35,10 @@ MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PlanComparison:
     """What each mechanism answered, in the order in which they were asked: a plan, or why there is none."""
 
-    plans: Mapping[str, Planned | None]
+    plans: Mapping[str, PlanResult | None]
     errors: Mapping[str, SituError]
     warnings: tuple[str, ...]
 
@@ -49,19 +49,19 @@ class Comparison:
         ]
 
 
-def compare_file(asked: Asked, names: Sequence[str]) -> Comparison:
+def compare_file(asked: Asked, names: Sequence[str]) -> PlanComparison:
     """The plans of the named mechanisms; without names, of all that answer within seconds."""
     for name in names:
         mechanism(name)  # a wrong name is said before anything is read
     question = question_of(asked)
-    plans: dict[str, Planned | None] = {}
+    plans: dict[str, PlanResult | None] = {}
     errors: dict[str, SituError] = {}
     for name in dict.fromkeys(names or quick(question.problem)):
         try:
             plans[name] = plan_by(name, question)
         except SituError as error:
             plans[name], errors[name] = None, error
-    return Comparison(plans, errors, question.warnings)
+    return PlanComparison(plans, errors, question.warnings)
 
 
 def quick(problem: Problem) -> list[str]:
@@ -73,7 +73,7 @@ def quick(problem: Problem) -> list[str]:
     return [name for name in MECHANISMS if name != "auto" and name not in slow]
 
 
-def show_comparison(compared: Comparison) -> None:
+def show_comparison(compared: PlanComparison) -> None:
     console = Console()
     table = Table(box=box.SIMPLE)
     table.add_column("mechanism", no_wrap=True)
@@ -87,7 +87,7 @@ def show_comparison(compared: Comparison) -> None:
         console.print(Text(f"warning: {warning}", style="yellow"))
 
 
-def _figures(planned: Planned) -> list[Text]:
+def _figures(planned: PlanResult) -> list[Text]:
     plan, factor = planned.plan, planned.transmission_factor
     texts = (
         f"{plan.cost:,.4g}",
@@ -99,7 +99,7 @@ def _figures(planned: Planned) -> list[Text]:
     return [Text(text) for text in texts]
 
 
-def sites(planned: Planned) -> str:
+def sites(planned: PlanResult) -> str:
     """Where operators run, in their order."""
     names = [*dict.fromkeys(planned.problem.network.names[placed.site] for placed in planned.plan.placed)]
     return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")

@@ -41,7 +41,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredReuse:
     """What reuse does on sources: CPU time with it and without, and the groups when there are most consumers."""
 
     totals: Totals
@@ -52,7 +52,7 @@ class Measured:
 
     def __str__(self) -> str:
         """
-        >>> print(Measured(Totals(9, 8, 1, 900, 100, 8, 0, 9.0, 8.1), 0.5, 2.0, 0, (Group(3.0, 4.0, 9),)))
+        >>> print(MeasuredReuse(Totals(9, 8, 1, 900, 100, 8, 0, 9.0, 8.1), 0.5, 2.0, 0, (Group(3.0, 4.0, 9),)))
         reuse pays: 0.50 s where it takes 2.00 s alone (4.0 x)
         9 interests, 8 of them covered by the regions of others (1.0 tried for each)
         1 regions read 100 events, where interests would have read 900 (11%)
@@ -108,7 +108,7 @@ def _in_words(query: MovingQuery) -> str:
     )
 
 
-def measure_reuse(graph: OperatorGraph, paths: Mapping[str, Path]) -> dict[str, Measured]:
+def measure_reuse(graph: OperatorGraph, paths: Mapping[str, Path]) -> dict[str, MeasuredReuse]:
     """Runs each subscription whose consumers share over sources, with reuse and without."""
     found = {}
     for query in moving_queries(graph):
@@ -119,7 +119,7 @@ def measure_reuse(graph: OperatorGraph, paths: Mapping[str, Path]) -> dict[str, 
             seconds, engine = _timed(shared, paths)
             at_us, groups = _groups(query, paths[query.focal.name])
             alone_s, _ = _timed(alone, paths)
-            found[query.name] = Measured(engine.reuse[query.name], seconds, alone_s, at_us, groups)
+            found[query.name] = MeasuredReuse(engine.reuse[query.name], seconds, alone_s, at_us, groups)
     return found
 
 

@@ -30,7 +30,7 @@ from situ.runtime.spark.session.session import borrowed_session, require_pyspark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from situ.cli.follow_recent import Recent
+    from situ.cli.follow_recent import RecentDirectory
     from situ.cli.follow_show import Show
     from situ.cli.follow_summary import FollowSummary
     from situ.runtime.spark.follow.checkpoint import Manifest
@@ -235,16 +235,21 @@ def local_cores(spark: OnSpark, environ: Mapping[str, str]) -> int | None:
     return int(found[1] or 1)
 
 
-def _recent(job: Job) -> Recent:
-    from situ.cli.follow_recent import Recent
+def _recent(job: Job) -> RecentDirectory:
+    from situ.cli.follow_recent import RecentDirectory
 
-    recent = Recent(job.checkpoint.absolute() / "shown", SHOWN)
+    recent = RecentDirectory(job.checkpoint.absolute() / "shown", SHOWN)
     recent.clear()
     return recent
 
 
 def _follower(
-    session: SparkSession, job: Job, opening: Opening, out: str | None, file_format: Format, recent: Recent | None
+    session: SparkSession,
+    job: Job,
+    opening: Opening,
+    out: str | None,
+    file_format: Format,
+    recent: RecentDirectory | None,
 ) -> Follower:
     from situ.cli.follow_recent import RecentSink
     from situ.runtime.spark.follow.follow import Follower
@@ -263,7 +268,9 @@ def _follower(
     return Follower(session, job, opening, source, sink)
 
 
-def _show(totals: Totals, recent: Recent | None, error_to_json: Callable[[SituError], dict[str, Any]] | None) -> Show:
+def _show(
+    totals: Totals, recent: RecentDirectory | None, error_to_json: Callable[[SituError], dict[str, Any]] | None
+) -> Show:
     from situ.cli.follow_show import JsonLines, Lines, Screen
 
     if error_to_json is not None:

@@ -26,7 +26,7 @@ _ARROW = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("packed", pa.b
 
 
 @dataclass(frozen=True)
-class Found:
+class RecentEvents:
     """Complex events of a subscription in some micro-batches: how many, and the last of them."""
 
     count: int
@@ -85,13 +85,13 @@ def latest(tables: list[pa.Table], limit: int) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Recent:
+class RecentDirectory:
     """What `RecentSink` left in a directory."""
 
     directory: Path
     limit: int
 
-    def take(self) -> dict[str, Found]:
+    def take(self) -> dict[str, RecentEvents]:
         """All that came since the last call."""
         counts: Counter[str] = Counter()
         tables: dict[str, list[pa.Table]] = {}
@@ -104,7 +104,7 @@ class Recent:
                     known.clear()
                 known.append(found)
             path.unlink()
-        return {name: Found(counts[name], latest(parts, self.limit)) for name, parts in tables.items()}
+        return {name: RecentEvents(counts[name], latest(parts, self.limit)) for name, parts in tables.items()}
 
     def clear(self) -> None:
         """Forget what an earlier run has left."""

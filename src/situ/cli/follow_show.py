@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from situ.cli.follow_recent import Found, Recent, latest
+from situ.cli.follow_recent import RecentDirectory, RecentEvents, latest
 from situ.cli.follow_summary import (
     FollowSummary,
     batch_to_json,
@@ -57,7 +57,7 @@ class Show(AbstractContextManager["Show"], Protocol):
 class _Shown:
     """What all ways of showing have in common."""
 
-    def __init__(self, totals: Totals, recent: Recent | None) -> None:
+    def __init__(self, totals: Totals, recent: RecentDirectory | None) -> None:
         self.totals, self.recent = totals, recent
         self.refused = 0
         self.counts: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class _Shown:
     ) -> None:
         pass
 
-    def found(self) -> dict[str, Found]:
+    def found(self) -> dict[str, RecentEvents]:
         """Complex events that came since the last call."""
         found = self.recent.take() if self.recent else {}
         self.counts.update({name: new.count for name, new in found.items()})
@@ -80,7 +80,9 @@ class _Shown:
 class JsonLines(_Shown):
     """One object per line; `event` says what happened."""
 
-    def __init__(self, totals: Totals, recent: Recent | None, error_to_json: Callable[[SituError], dict[str, Any]]):
+    def __init__(
+        self, totals: Totals, recent: RecentDirectory | None, error_to_json: Callable[[SituError], dict[str, Any]]
+    ):
         super().__init__(totals, recent)
         self._error_to_json = error_to_json
 
@@ -124,7 +126,7 @@ def _plain(value: Any) -> Any:
 class Lines(_Shown):
     """A line when something happens, and figures every few seconds, if there is anything new."""
 
-    def __init__(self, totals: Totals, recent: Recent | None, clock: Clock = time.monotonic) -> None:
+    def __init__(self, totals: Totals, recent: RecentDirectory | None, clock: Clock = time.monotonic) -> None:
         super().__init__(totals, recent)
         self._clock = clock
         self._rate = Rate(clock)
@@ -182,10 +184,10 @@ class Lines(_Shown):
 class Screen(_Shown):
     """Figures and the last complex events in place, changes of rules below them."""
 
-    def __init__(self, totals: Totals, recent: Recent | None) -> None:
+    def __init__(self, totals: Totals, recent: RecentDirectory | None) -> None:
         super().__init__(totals, recent)
         self._rate = Rate(time.monotonic)
-        self._last: dict[str, Found] = {}
+        self._last: dict[str, RecentEvents] = {}
         self._changes: deque[str] = deque(maxlen=_CHANGES)
         self._console = Console()
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -234,7 +236,7 @@ class Screen(_Shown):
             assert self.recent is not None
             same = known is not None and known.last.schema == new.last.schema
             last = latest([known.last, new.last], self.recent.limit) if known and same else new.last
-            self._last[name] = Found(self.counts[name], last)
+            self._last[name] = RecentEvents(self.counts[name], last)
 
     def _tables(self) -> list[Table]:
         return [recent_table(name, found) for name, found in self._last.items()]
@@ -247,7 +249,7 @@ class Screen(_Shown):
             self._console.print(Text(f"warning: {warning}", style="yellow"))
 
 
-def recent_table(name: str, found: Found) -> Table:
+def recent_table(name: str, found: RecentEvents) -> Table:
     table = complex_event_table(name, found.count, found.last)
     if found.last.num_rows < found.count:
         table.title = f"{name}: {found.count:,}, the last {found.last.num_rows:,}"

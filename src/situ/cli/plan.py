@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlanQuestion:
     """A problem, and what a person should know about its query."""
 
     problem: Problem
@@ -51,7 +51,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanResult:
     """A plan beside the naive one, and how long it took to find."""
 
     problem: Problem
@@ -89,7 +89,7 @@ def overloaded_to_json(load: LinkLoad) -> dict[str, Any]:
     return {"a": link.a, "b": link.b, "messages_per_s": load.messages_per_s, "capacity_per_s": link.capacity_per_s}
 
 
-def plan_file(asked: Asked, name: str, svg: Path | None) -> Planned:
+def plan_file(asked: Asked, name: str, svg: Path | None) -> PlanResult:
     """The plan of one mechanism; its picture goes to `svg`."""
     mechanism(name)  # a wrong name is said before anything is read
     question = question_of(asked)
@@ -102,7 +102,7 @@ def plan_file(asked: Asked, name: str, svg: Path | None) -> Planned:
     return planned
 
 
-def question_of(asked: Asked) -> Question:
+def question_of(asked: Asked) -> PlanQuestion:
     """The problem that the files and options pose."""
     import_functions(asked.functions)
     graph = resolve(read_query(asked.file))
@@ -116,10 +116,10 @@ def question_of(asked: Asked) -> Question:
         weight="price" if asked.price else "hops",
         limits=limits,
     )
-    return Question(problem, (*warnings(without_latency_demands(graph)), *standing_still(graph)))
+    return PlanQuestion(problem, (*warnings(without_latency_demands(graph)), *standing_still(graph)))
 
 
-def plan_by(name: str, question: Question) -> Planned:
+def plan_by(name: str, question: PlanQuestion) -> PlanResult:
     """What a mechanism answers. Before its time is taken, what all of them use is known: ways and gathered events."""
     chosen, problem = mechanism(name), question.problem
     with waiting(f"{name} plans"):
@@ -127,7 +127,7 @@ def plan_by(name: str, question: Question) -> Planned:
         begin = time.perf_counter()
         plan = chosen(problem)
         seconds = time.perf_counter() - begin
-    return Planned(problem, plan, naive_cost, seconds, overloaded_links(problem, plan.placed), question.warnings)
+    return PlanResult(problem, plan, naive_cost, seconds, overloaded_links(problem, plan.placed), question.warnings)
 
 
 # ---- latency limits

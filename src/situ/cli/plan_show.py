@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from situ.cli.plan import Planned
-from situ.placement.link_load import Flow, LinkLoad, flows_of
+from situ.cli.plan import PlanResult
+from situ.placement.link_load import LinkFlow, LinkLoad, flows_of
 from situ.placement.plan import steps_as_text
 
 #: Rows that a table shows at most of what there may be many of.
 MOST_ROWS = 8
 
 
-def show_plan(planned: Planned) -> None:
+def show_plan(planned: PlanResult) -> None:
     console = Console()
     console.print(operator_table(planned))
     console.print(flow_table(planned))
@@ -30,7 +30,7 @@ def show_plan(planned: Planned) -> None:
         console.print(Text(f"warning: {warning}", style="yellow"))
 
 
-def operator_table(planned: Planned) -> Table:
+def operator_table(planned: PlanResult) -> Table:
     """One row for each operator."""
     table = _table(f"Plan of {planned.plan.mechanism}", ("operator", "site", "pushed to it", "then pulled by it"))
     for operator, placed in zip(planned.problem.operators, planned.plan.placed, strict=True):
@@ -41,7 +41,7 @@ def operator_table(planned: Planned) -> Table:
     return table
 
 
-def flow_table(planned: Planned) -> Table:
+def flow_table(planned: PlanResult) -> Table:
     """One row for each event type and site that it goes to, the largest first; events that stay are left out."""
     problem, names = planned.problem, planned.problem.network.names
     table = _table("What flows", ("event", "from", "to", ""), ("messages/s", "requests/s", "cost/s"))
@@ -64,7 +64,7 @@ def flow_table(planned: Planned) -> Table:
     return table
 
 
-def _starts(flows: Sequence[Flow], names: Sequence[str]) -> str:
+def _starts(flows: Sequence[LinkFlow], names: Sequence[str]) -> str:
     return names[flows[0].start] if len(flows) == 1 else f"{len(flows)} sites"
 
 
@@ -89,7 +89,7 @@ def spread(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float
     return [points[round(k * (len(points) - 1) / (most - 1))] for k in range(most)]
 
 
-def summary(planned: Planned) -> list[str]:
+def summary(planned: PlanResult) -> list[str]:
     """Cost, latency and how far from the optimum the plan can be."""
     problem, plan = planned.problem, planned.plan
     what = "price of messages" if problem.weight == "price" else "messages x hops"

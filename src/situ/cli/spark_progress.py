@@ -17,7 +17,7 @@ PERIOD_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class TaskProgress:
     """Tasks done of `total`, in the `stages` that have run or run now; Spark plans more of them as it goes."""
 
     tasks: int
@@ -26,7 +26,7 @@ class Done:
 
     def __str__(self) -> str:
         """
-        >>> str(Done(3, 8, 2))
+        >>> str(TaskProgress(3, 8, 2))
         'stage 2, 3 of 8 tasks'
         """
         return f"stage {self.stages}, {self.tasks:,} of {self.total:,} tasks"
@@ -58,7 +58,7 @@ class StageWatch:
         self._stages: dict[int, tuple[int, int]] = {}
         self._earlier = max(tracker.getActiveStageIds(), default=-1)
 
-    def look(self) -> Done | None:
+    def look(self) -> TaskProgress | None:
         """None, as long as no stage runs."""
         active = [stage for stage in self._tracker.getActiveStageIds() if stage > self._earlier]
         # A stage that has left the list since the last look has done all its tasks.
@@ -72,7 +72,7 @@ class StageWatch:
         if not self._stages:
             return None
         done, total = map(sum, zip(*self._stages.values(), strict=True))
-        return Done(done, total, len(self._stages))
+        return TaskProgress(done, total, len(self._stages))
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def progress_of(session: SparkSession, what: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
 
-        def show(done: Done) -> None:
+        def show(done: TaskProgress) -> None:
             progress.update(task, description=f"{what}: {done}", completed=done.tasks, total=done.total)
 
         with watched(session, show):
@@ -108,7 +108,7 @@ def progress_of(session: SparkSession, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def watched(session: SparkSession, show: Callable[[Done], None]) -> Iterator[None]:
+def watched(session: SparkSession, show: Callable[[TaskProgress], None]) -> Iterator[None]:
     """Calls `show` from time to time with how far Spark has come."""
     from situ.runtime.spark.session.session import is_connect
 
@@ -121,7 +121,7 @@ def watched(session: SparkSession, show: Callable[[Done], None]) -> Iterator[Non
 
 
 @contextmanager
-def polled(watch: StageWatch, show: Callable[[Done], None], period_s: float = PERIOD_S) -> Iterator[None]:
+def polled(watch: StageWatch, show: Callable[[TaskProgress], None], period_s: float = PERIOD_S) -> Iterator[None]:
     ended = threading.Event()
 
     def poll() -> None:
@@ -139,13 +139,13 @@ def polled(watch: StageWatch, show: Callable[[Done], None], period_s: float = PE
 
 
 @contextmanager
-def _told_by_connect(session: SparkSession, show: Callable[[Done], None]) -> Iterator[None]:
+def _told_by_connect(session: SparkSession, show: Callable[[TaskProgress], None]) -> Iterator[None]:
     """Spark Connect says by itself how far it is."""
 
     def told(stages: Any, **more: Any) -> None:
         if stages:
             completed = sum(stage.num_completed_tasks for stage in stages)
-            show(Done(completed, sum(stage.num_tasks for stage in stages), len(stages)))
+            show(TaskProgress(completed, sum(stage.num_tasks for stage in stages), len(stages)))
 
     handler: Any = told
     session.registerProgressHandler(handler)

@@ -30,7 +30,7 @@ from situ.runtime.spark.session.session import borrowed_session
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredStatistics:
     """The statistics of some tables, and what a person should know about them."""
 
     statistics: Statistics
@@ -39,7 +39,7 @@ class Measured:
 
 def stats_file(
     file: Path, sources: Sequence[str], site: str, out: Path | None, functions: str | None, spark: OnSpark
-) -> Measured:
+) -> MeasuredStatistics:
     """Measures what the query in a file reads; `out` is where `situ plan --rates` finds it."""
     module = import_functions(functions)
     graph = resolve(read_query(file))
@@ -61,10 +61,10 @@ def stats_file(
     if out is not None:
         write_statistics(statistics, out)
     lost = f"{rejected:,} rows do not fit the declaration of their stream, and are not counted."
-    return Measured(statistics, (*warnings(without_latency_demands(graph)), *[lost] * bool(rejected)))
+    return MeasuredStatistics(statistics, (*warnings(without_latency_demands(graph)), *[lost] * bool(rejected)))
 
 
-def show_measured(measured: Measured) -> None:
+def show_measured(measured: MeasuredStatistics) -> None:
     console = Console()
     statistics = measured.statistics
     rates = Table(box=box.SIMPLE)

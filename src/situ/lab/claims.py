@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CheckedClaim:
     """One thing that the paper says, what we see, and whether this is so here."""
 
     claim: str
@@ -15,9 +15,9 @@ class Part:
     holds: bool
 
 
-def verdict(parts: Sequence[Part]) -> str:
+def verdict(parts: Sequence[CheckedClaim]) -> str:
     """
-    >>> verdict([Part("up", "down", False), Part("steady", "steady", True)])
+    >>> verdict([CheckedClaim("up", "down", False), CheckedClaim("steady", "steady", True)])
     'holds in part'
     """
     held = sum(part.holds for part in parts)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from situ.lab.claims import Part, verdict
+from situ.lab.claims import CheckedClaim, verdict
 
 
 class Scale(Enum):
@@ -62,7 +62,7 @@ class Figure:
     y_label: str
     curves: dict[str, Points]
     claim: str
-    parts: tuple[Part, ...]
+    parts: tuple[CheckedClaim, ...]
     log_x: bool = False
     log_y: bool = False
     deviations: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Figure:
     @property
     def verdict(self) -> str:
         """
-        >>> Figure("6x", "Up", "x", "y", {"ours": ((0.0, 1.0),)}, "It grows.", (Part("up", "1", True),)).verdict
+        >>> Figure("6x", "Up", "x", "y", {"ours": ((0.0, 1.0),)}, "It grows.", (CheckedClaim("up", "1", True),)).verdict
         'holds'
         """
         return verdict(self.parts)
@@ -87,7 +87,8 @@ class Figure:
 
 def to_json(figure: Figure) -> dict[str, Any]:
     """
-    >>> shown = to_json(Figure("6x", "Up", "x", "y", {"ours": ((0.0, 1.0),)}, "It grows.", (Part("up", "1", True),)))
+    >>> grows = CheckedClaim("up", "1", True)
+    >>> shown = to_json(Figure("6x", "Up", "x", "y", {"ours": ((0.0, 1.0),)}, "It grows.", (grows,)))
     >>> shown["verdict"], shown["curves"]
     ('holds', {'ours': [[0.0, 1.0]]})
     """

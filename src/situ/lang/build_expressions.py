@@ -186,7 +186,7 @@ class This:
         return Expr(Attribute(None, name))
 
 
-class Functions:
+class FunctionNamespace:
     """`fn.abs(x)`, `fn.FaceDetect(video)`: built-in functions and those that the user registered, by name."""
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
@@ -200,7 +200,7 @@ class Functions:
 
 
 this = This()
-fn = Functions()
+fn = FunctionNamespace()
 
 
 def literal(value: Scalar) -> Expr:

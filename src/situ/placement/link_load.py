@@ -15,7 +15,7 @@ from situ.placement.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class LinkFlow:
     """Events of one type on their way from one site to another. Requests go the other way.
 
     `pulled`: no reader there takes them in its first step.
@@ -42,14 +42,14 @@ class LinkLoad:
     messages_per_s: float
 
 
-def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[Flow, ...]:
+def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[LinkFlow, ...]:
     """What a plan sends from each source to each reader, results to the root included.
 
     Messages are those of the model `coverage` where the plan was made with `paper`, whose costs are none.
     """
     problem = replace(problem, model=Coverage()) if problem.model.name == "paper" else problem
     pushed = _pushed(problem, placed)
-    flows: list[Flow] = []
+    flows: list[LinkFlow] = []
     for sent in traffic_of(problem, placed):
         if sent.event in problem.number:
             starts = [(placed[problem.number[sent.event]].site, problem.rates[sent.event])]
@@ -58,7 +58,7 @@ def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[Flow, ...]:
             starts = list(zip(sources.sites.tolist(), sources.rates_per_s.tolist(), strict=True))
         pulled = (sent.to, sent.event) not in pushed
         flows += [
-            Flow(sent.event, start, sent.to, sent.fraction * rate, sent.requests_per_s, pulled)
+            LinkFlow(sent.event, start, sent.to, sent.fraction * rate, sent.requests_per_s, pulled)
             for start, rate in starts
         ]
     return tuple(flows)
@@ -72,18 +72,18 @@ def _pushed(problem: Problem, placed: Sequence[Placed]) -> set[tuple[int, str]]:
     return pushed
 
 
-def way_of(network: Network, flow: Flow) -> list[int]:
+def way_of(network: Network, flow: LinkFlow) -> list[int]:
     """The sites that a flow passes. All flows to one site share one tree of ways."""
     return network.ways_from(flow.to).path(flow.start)[::-1]
 
 
-def messages_on_links(network: Network, flows: Iterable[Flow]) -> tuple[LinkLoad, ...]:
+def messages_on_links(network: Network, flows: Iterable[LinkFlow]) -> tuple[LinkLoad, ...]:
     """What each link carries, in the order of the network's links; links without traffic are left out.
 
     >>> from situ.network.network import Site
     >>> sites = Site("edge"), Site("hub"), Site("root")
     >>> network = Network(sites, (Link("edge", "hub", 1.0), Link("root", "hub", 1.0)))
-    >>> flows = Flow("A", 0, 2, 5.0, 1.0, pulled=True), Flow("B", 1, 2, 2.0, 0.0, pulled=False)
+    >>> flows = LinkFlow("A", 0, 2, 5.0, 1.0, pulled=True), LinkFlow("B", 1, 2, 2.0, 0.0, pulled=False)
     >>> [(load.link.a, load.link.b, load.messages_per_s) for load in messages_on_links(network, flows)]
     [('edge', 'hub', 6.0), ('root', 'hub', 8.0)]
     """
@@ -92,7 +92,7 @@ def messages_on_links(network: Network, flows: Iterable[Flow]) -> tuple[LinkLoad
     return tuple(LinkLoad(link, found[ends]) for link, ends in between if ends in found)
 
 
-def _between(network: Network, flows: Iterable[Flow]) -> dict[tuple[int, ...], float]:
+def _between(network: Network, flows: Iterable[LinkFlow]) -> dict[tuple[int, ...], float]:
     """Messages and requests per second between neighbouring sites, the lower number first."""
     found: defaultdict[tuple[int, ...], float] = defaultdict(float)
     for flow in flows:

@@ -15,7 +15,7 @@ import numpy as np
 from situ.kernel.arrays import F64
 from situ.placement.evaluate import evaluate
 from situ.placement.finish import naive_placement
-from situ.placement.link_load import Flow, flows_of, way_of
+from situ.placement.link_load import LinkFlow, flows_of, way_of
 from situ.placement.picture_labels import Label, Labels, text_width
 from situ.placement.plan import Plan
 from situ.placement.problem import Problem
@@ -66,7 +66,7 @@ class Scene:
     at: F64
     width: float
     height: float
-    flows: tuple[Flow, ...]
+    flows: tuple[LinkFlow, ...]
 
     @cached_property
     def colour(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from situ.lab.quality.atoms import AtomSets, atoms_of_origins
-from situ.lab.quality.precision_recall import Quality, quality_of_masks, quality_of_sets, regions_hold
+from situ.lab.quality.precision_recall import MeasuredQuality, quality_of_masks, quality_of_sets, regions_hold
 from situ.runtime.embedded import Engine
 
 
@@ -29,7 +29,7 @@ def sets_of(lists: list[list[int]]) -> AtomSets:
     return AtomSets.of(np.array([atom for one in lists for atom in one], np.int64), offsets)
 
 
-def pairs(quality: Quality) -> list[tuple[float, float]]:
+def pairs(quality: MeasuredQuality) -> list[tuple[float, float]]:
     return list(zip(quality.precision.tolist(), quality.recall.tolist(), strict=True))
 
 

@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from situ.core.errors import InputError
 from situ.graph.query import Stream
-from situ.io.files.lines import Block, Malformed, Record, open_text, why_not_utf8
+from situ.io.files.lines import LineBlock, Malformed, Record, open_text, why_not_utf8
 from situ.io.rows.conform import require_column
 
 #: A header, or a value over several lines, is not longer than this: beyond it, a quote was forgotten.
@@ -85,7 +85,7 @@ class CsvFormat:
             return None
         return pa.table([table.column(column) for column in self._columns.values()], names=list(self._columns))
 
-    def records(self, block: Block) -> tuple[list[Record], list[Malformed]]:
+    def records(self, block: LineBlock) -> tuple[list[Record], list[Malformed]]:
         lines = block.data.split(b"\n")
         good: list[Record] = []
         malformed: list[Malformed] = []

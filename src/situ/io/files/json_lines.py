@@ -15,7 +15,7 @@ import pyarrow.json
 from situ.core.errors import InputError
 from situ.core.types import Decimal, Row, Simple, Type, to_arrow
 from situ.graph.query import AttributeDeclaration, Stream
-from situ.io.files.lines import BLOCK_BYTES, Block, Malformed, Record, open_text, why_not_utf8
+from situ.io.files.lines import BLOCK_BYTES, LineBlock, Malformed, Record, open_text, why_not_utf8
 from situ.io.rows.conform import attribute_columns, require_column, show_value
 from situ.io.rows.conversions import ANY_DECIMAL
 
@@ -78,7 +78,7 @@ class JsonFormat:
             return None
         return pa.table(attribute_columns(table, self._stream, self._names))
 
-    def records(self, block: Block) -> tuple[list[Record], list[Malformed]]:
+    def records(self, block: LineBlock) -> tuple[list[Record], list[Malformed]]:
         good: list[Record] = []
         malformed: list[Malformed] = []
         for line, data in enumerate(block.data.split(b"\n"), start=block.first_line):

@@ -25,20 +25,23 @@ LINE_BY_LINE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineBlock:
     """Whole lines of a file; lines count from 1."""
 
     file: str
     first_line: int
     data: bytes
 
-    def halves(self) -> list[Block]:
+    def halves(self) -> list[LineBlock]:
         """Two blocks of whole lines; itself alone if there is no line end in the first half."""
         end = self.data.rfind(b"\n", 0, len(self.data) // 2) + 1
         if end == 0:
             return [self]
         second_line = self.first_line + self.data.count(b"\n", 0, end)
-        return [Block(self.file, self.first_line, self.data[:end]), Block(self.file, second_line, self.data[end:])]
+        return [
+            LineBlock(self.file, self.first_line, self.data[:end]),
+            LineBlock(self.file, second_line, self.data[end:]),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class LineFormat(Protocol):
         """A column for each attribute, typed or as text; None unless `data` holds that many well-formed records."""
         ...
 
-    def records(self, block: Block) -> tuple[list[Record], list[Malformed]]:
+    def records(self, block: LineBlock) -> tuple[list[Record], list[Malformed]]:
         """The block's records one by one: those that look well-formed, and the others."""
         ...
 
@@ -92,7 +95,7 @@ class LineChunk:
 
     time_range: tuple[int, int] | None = None
 
-    def __init__(self, block: Block, line_format: LineFormat, stream: Stream) -> None:
+    def __init__(self, block: LineBlock, line_format: LineFormat, stream: Stream) -> None:
         self._block, self._format, self._stream = block, line_format, stream
 
     @property
@@ -122,7 +125,7 @@ class LineSource:
                 yield LineChunk(block, line_format, self._stream)
 
 
-def conform_block(block: Block, line_format: LineFormat, stream: Stream) -> Conformed:
+def conform_block(block: LineBlock, line_format: LineFormat, stream: Stream) -> Conformed:
     """All declared columns of a block's events, and the lines that are none.
 
     Halving keeps a malformed line from sending all others of its block through the slow way.
@@ -178,7 +181,7 @@ def parse_each(
     return left[0] + right[0], left[1] + right[1], left[2] + right[2]
 
 
-def blocks(path: Path, line_format: LineFormat) -> Iterator[Block]:
+def blocks(path: Path, line_format: LineFormat) -> Iterator[LineBlock]:
     """A file in blocks of whole records; a last line without an end is one too."""
     line = 1 + line_format.preamble.count(b"\n")
     with open_text(path) as file:
@@ -188,7 +191,7 @@ def blocks(path: Path, line_format: LineFormat) -> Iterator[Block]:
             data, following = rest + data, file.read(BLOCK_BYTES)
             end = line_format.last_end(data) if following else len(data)
             if data[:end].strip():
-                yield Block(str(path), line, data[:end])
+                yield LineBlock(str(path), line, data[:end])
             line += data.count(b"\n", 0, end)
             rest, data = data[end:], following
 

@@ -59,7 +59,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SpoolBlock:
     """Whole lines of a spool, one after the other, and the number of the first."""
 
     first: int
@@ -70,7 +70,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class _Segment:
+class _SpoolFile:
     """One file. `ends` has where each durable line ends; what lies behind the last of them is not there yet."""
 
     path: Path
@@ -133,7 +133,7 @@ class Spool:
         with self._changing:
             segment.ends.extend(ends.tolist())
 
-    def blocks(self, start: int, end: int, block_bytes: int) -> Iterator[Block]:
+    def blocks(self, start: int, end: int, block_bytes: int) -> Iterator[SpoolBlock]:
         """The messages from `start` up to `end`, in blocks of at most so many bytes, or of one message."""
         with self._changing:
             segments, last = list(self._segments), self._segments[-1].next
@@ -156,10 +156,10 @@ class Spool:
                     size += len(pieces[-1])
                     number = following
                 else:
-                    yield Block(first, b"".join(pieces))
+                    yield SpoolBlock(first, b"".join(pieces))
                     first, pieces, size = number, [], 0
         if pieces:
-            yield Block(first, b"".join(pieces))
+            yield SpoolBlock(first, b"".join(pieces))
 
     def prune(self, number: int) -> None:
         """Forgets messages below a number, as far as whole segments go. The last segment stays: it has the count."""
@@ -199,8 +199,8 @@ class Spool:
             self._file.close()
         self._lock.close()
 
-    def _new_segment(self, first: int) -> _Segment:
-        segment = _Segment(_segment_path(self.directory, first), first, array("q"))
+    def _new_segment(self, first: int) -> _SpoolFile:
+        segment = _SpoolFile(_segment_path(self.directory, first), first, array("q"))
         self._file.close()
         self._file = os.fdopen(PRIVATE.opener(segment.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
         _sync_directory(self.directory)
@@ -253,7 +253,7 @@ def _segment_path(directory: Path, first: int) -> Path:
     return directory / f"{first:020d}.jsonl"
 
 
-def _found_segments(directory: Path) -> list[_Segment]:
+def _found_segments(directory: Path) -> list[_SpoolFile]:
     """What a former process has left; at least one segment."""
     files = sorted(directory.glob("*.jsonl"))
     if not files:
@@ -270,7 +270,7 @@ def _found_segments(directory: Path) -> list[_Segment]:
     return segments
 
 
-def _segment(path: Path, last: bool) -> _Segment:
+def _segment(path: Path, last: bool) -> _SpoolFile:
     """Lines that a crash cut off were never acknowledged, so the broker sends their messages again."""
     data = path.read_bytes()
     if data.startswith(b"["):
@@ -287,7 +287,7 @@ def _segment(path: Path, last: bool) -> _Segment:
             with path.open("r+b") as file:
                 file.truncate(size)
                 os.fsync(file.fileno())
-    return _Segment(path, int(path.stem), array("q", ends))
+    return _SpoolFile(path, int(path.stem), array("q", ends))
 
 
 def _whole_lines(data: bytes, ends: list[int], path: Path) -> int:

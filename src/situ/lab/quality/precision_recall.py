@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class MeasuredQuality:
     """Precision and recall of many results; arrays of any one shape."""
 
     precision: F64
@@ -31,23 +31,23 @@ class Quality:
     def suffices(self, precision: float, recall: float) -> Mask:
         """Where neither is below its threshold.
 
-        >>> Quality(np.array([0.9, 0.8]), np.array([1.0, 1.0])).suffices(0.9, 0.5).tolist()
+        >>> MeasuredQuality(np.array([0.9, 0.8]), np.array([1.0, 1.0])).suffices(0.9, 0.5).tolist()
         [True, False]
         """
         enough: Mask = (self.precision >= precision) & (self.recall >= recall)
         return enough
 
 
-def quality_of_counts(both: I64, asked: I64, processed: I64) -> Quality:
+def quality_of_counts(both: I64, asked: I64, processed: I64) -> MeasuredQuality:
     """Of numbers of atomic events: those in both sets, those asked, those processed.
 
     >>> quality_of_counts(np.array([1, 0]), np.array([2, 0]), np.array([4, 0]))
-    Quality(precision=array([0.25, 1.  ]), recall=array([0.5, 1. ]))
+    MeasuredQuality(precision=array([0.25, 1.  ]), recall=array([0.5, 1. ]))
     """
-    return Quality(shares(both, processed), shares(both, asked))
+    return MeasuredQuality(shares(both, processed), shares(both, asked))
 
 
-def quality_of_sets(asked: AtomSets, processed: AtomSets) -> Quality:
+def quality_of_sets(asked: AtomSets, processed: AtomSets) -> MeasuredQuality:
     """Of pairs of sets: the k-th that was asked and the k-th that was processed.
 
     >>> asked = AtomSets.of(np.array([1, 2]), np.array([0, 2]))
@@ -57,7 +57,7 @@ def quality_of_sets(asked: AtomSets, processed: AtomSets) -> Quality:
     return quality_of_counts(common(asked, processed), asked.sizes, processed.sizes)
 
 
-def quality_of_masks(asked: Mask, processed: Mask) -> Quality:
+def quality_of_masks(asked: Mask, processed: Mask) -> MeasuredQuality:
     """Of all combinations: row i of `asked` says which atomic events were asked, row j of `processed` which were
     processed; [i, j] is the quality of j for i.
 

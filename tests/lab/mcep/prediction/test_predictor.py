@@ -10,7 +10,7 @@ import pytest
 from situ.core.errors import SituError
 from situ.kernel.arrays import F64
 from situ.lab.mcep.prediction.predictor import (
-    Choice,
+    InterestCriteria,
     Places,
     Policy,
     dead_reckoning,
@@ -19,10 +19,10 @@ from situ.lab.mcep.prediction.predictor import (
     scattered,
 )
 
-CHOICE = Choice(12.0, 12.0, False, 0.6, 0.6, "greedy")
+CHOICE = InterestCriteria(12.0, 12.0, False, 0.6, 0.6, "greedy")
 
 
-def by_words(places: Places, predicted: tuple[float, float], x: F64, y: F64, choice: Choice) -> list[int]:
+def by_words(places: Places, predicted: tuple[float, float], x: F64, y: F64, choice: InterestCriteria) -> list[int]:
     """determine_interests as Figure 4 writes it, with sets."""
 
     def interest(p: int) -> set[int]:

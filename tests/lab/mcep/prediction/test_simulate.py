@@ -12,7 +12,7 @@ import pytest
 
 from situ.core.errors import InputError, QueryError
 from situ.lab.mcep.prediction.regions import QueryEvents
-from situ.lab.mcep.prediction.simulate import Predictor, Settings, Switches, simulate
+from situ.lab.mcep.prediction.simulate import PredictionSettings, Predictor, Switches, simulate
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
@@ -51,7 +51,9 @@ def tables_of(events: dict[str, list[Row]]) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist(rows) for name, rows in events.items()}
 
 
-def run(text: str, events: dict[str, list[Row]], settings: Settings, consumers: tuple[int, ...] = (0, 1)) -> Switches:
+def run(
+    text: str, events: dict[str, list[Row]], settings: PredictionSettings, consumers: tuple[int, ...] = (0, 1)
+) -> Switches:
     located = QueryEvents.of(resolve(parse(text)), tables_of(events))
     return simulate(located, consumers, settings, np.random.default_rng(3))
 
@@ -151,7 +153,7 @@ def test_switches_are_what_the_words_say(eagerness: int | None, deliver: str) ->
     for seed, threshold, latency in ((1, 0.0, 30_000), (2, 0.8, 90_000)):
         events = random_events(seed)
         predictor = None if eagerness is None else Predictor(eagerness)
-        found = run(text_of(deliver, quality=threshold), events, Settings(latency, 5 * S, predictor))
+        found = run(text_of(deliver, quality=threshold), events, PredictionSettings(latency, 5 * S, predictor))
         words = Words(events, deliver == "complete", latency, eagerness, threshold)
         expected = [switch for consumer in (0, 1) for switch in words.switches(consumer)]
         given_up = found.processed - np.array([switch[5] for switch in expected])
@@ -174,7 +176,7 @@ def numbers_of_interests(text: str, events: dict[str, list[Row]], consumer: int)
 @pytest.mark.parametrize("shape", ["square 40 m", "rectangle 60 m x 20 m", "circle 25 m"])
 def test_on_demand_and_complete_delivers_what_the_engine_delivers(shape: str, consumer: int) -> None:
     events, text = random_events(4), text_of("complete", shape)
-    found = run(text, events, Settings(), (consumer,))
+    found = run(text, events, PredictionSettings(), (consumer,))
     numbers = numbers_of_interests(text, events, consumer)
     assert found.delivered.tolist() == [numbers.count(number) for number in range(2, len(found) + 2)]
     assert sum(found.delivered)
@@ -193,7 +195,7 @@ def test_on_demand_and_complete_delivers_what_the_engine_delivers(shape: str, co
 )
 def test_other_rules_deliver_what_the_engine_delivers(rule: str) -> None:
     events, text = random_events(6), text_of("complete", rule=rule)
-    found, numbers = run(text, events, Settings(), (0,)), numbers_of_interests(text, events, 0)
+    found, numbers = run(text, events, PredictionSettings(), (0,)), numbers_of_interests(text, events, 0)
     assert found.delivered.tolist() == [numbers.count(number) for number in range(2, len(found) + 2)]
     assert sum(found.delivered)
 
@@ -202,7 +204,7 @@ def test_update_when_quality() -> None:
     """As many switches as the engine's consumer has interests, without the first and the last."""
     events = random_events(4)
     text = text_of("complete", quality=0.95).replace("every 6 s", "when quality")
-    found = run(text, events, Settings(recent_us=10 * S), (0,))
+    found = run(text, events, PredictionSettings(recent_us=10 * S), (0,))
     assert len(found) == max(numbers_of_interests(text, events, 0)) - 2
     assert len(found) > 3
 
@@ -225,7 +227,7 @@ def straight(seconds: int = 60) -> dict[str, list[Row]]:
 def test_a_steady_pace_is_predicted_and_eagerness_makes_switches_quick(deliver: str) -> None:
     late = []
     for eagerness in (0, S, 2 * S, 4 * S):
-        found = run(text_of(deliver), straight(), Settings(20_000, 5 * S, Predictor(eagerness)), (0,))
+        found = run(text_of(deliver), straight(), PredictionSettings(20_000, 5 * S, Predictor(eagerness)), (0,))
         assert not found.on_demand.any()
         assert found.precision.min() == 1.0
         late.append(float(found.late_us.mean()))
@@ -234,35 +236,39 @@ def test_a_steady_pace_is_predicted_and_eagerness_makes_switches_quick(deliver: 
 
 
 def test_expected_eagerness_is_as_long_as_the_switch_on_demand_takes() -> None:
-    on_demand = run(text_of("complete"), straight(), Settings(20_000), (0,))
-    prepared = run(text_of("complete"), straight(), Settings(20_000, 5 * S, Predictor("expected")), (0,))
+    on_demand = run(text_of("complete"), straight(), PredictionSettings(20_000), (0,))
+    prepared = run(text_of("complete"), straight(), PredictionSettings(20_000, 5 * S, Predictor("expected")), (0,))
     assert prepared.late_us.mean() < on_demand.late_us.mean() / 10
     assert prepared.precision.min() == 1.0
 
 
 def test_of_more_graphs_one_serves_better_and_all_cost() -> None:
     text, events = text_of("complete", quality=0.7), straight()
-    one, many = (run(text, events, Settings(predictor=Predictor(3 * S, count, 15.0)), (0,)) for count in (1, 20))
+    one, many = (
+        run(text, events, PredictionSettings(predictor=Predictor(3 * S, count, 15.0)), (0,)) for count in (1, 20)
+    )
     assert many.on_demand.sum() < one.on_demand.sum()
     assert many.processed.sum() > one.processed.sum()
     assert one.prepared.max() == 1 < many.prepared.max()
 
 
 def test_the_limit_of_resources_leaves_switches_on_demand() -> None:
-    found = run(text_of("complete"), random_events(5), Settings(predictor=Predictor(S, 9, 5.0, most_events=0)), (0,))
+    found = run(
+        text_of("complete"), random_events(5), PredictionSettings(predictor=Predictor(S, 9, 5.0, most_events=0)), (0,)
+    )
     assert found.on_demand[found.prepared == 0].all()
     assert found.on_demand.any()
 
 
 def test_before_anything_is_known_switches_are_on_demand() -> None:
-    found = run(text_of("complete"), random_events(5), Settings(predictor=Predictor(500 * S)), (0,))
+    found = run(text_of("complete"), random_events(5), PredictionSettings(predictor=Predictor(500 * S)), (0,))
     assert found.on_demand.all()
     assert not found.prepared.any()
 
 
 def test_a_consumer_who_stands_or_is_unknown_has_no_switches() -> None:
     with pytest.raises(InputError, match="none of the consumers switches twice"):
-        run(text_of("complete"), random_events(5), Settings(), (77,))
+        run(text_of("complete"), random_events(5), PredictionSettings(), (77,))
 
 
 def test_a_query_that_does_not_move_is_refused() -> None:

@@ -11,7 +11,7 @@ from situ.kernel.batch import EXTENT, Batch
 from situ.kernel.operator import contexts_of
 from situ.lab.mcep.switching.buffer import NUMBER, Buffer
 from situ.lab.mcep.switching.host import OperatorHost
-from situ.lab.mcep.switching.messages import Counts, Link, Marker, Progress, Streamed
+from situ.lab.mcep.switching.messages import EventChannel, Heartbeat, Marker, Streamed, SwitchingCosts
 from situ.lab.mcep.switching.outgoing import ToConsumer
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -42,14 +42,14 @@ def marker(number: int, start_us: int) -> Marker:
 class Setting:
     def __init__(self, *, complete: bool) -> None:
         nothing = events({}).events
-        self.a, self.b = (Link(name, "Pair", Buffer.empty(nothing), Counts()) for name in "AB")
-        self.consumer = ToConsumer(0, Counts())
+        self.a, self.b = (EventChannel(name, "Pair", Buffer.empty(nothing), SwitchingCosts()) for name in "AB")
+        self.consumer = ToConsumer(0, SwitchingCosts())
         context = contexts_of(GRAPH, default, provenance=True)["Pair"]
         self.host = OperatorHost(
-            context, [self.a, self.b], self.consumer, Counts(), optimise=False, complete=complete
+            context, [self.a, self.b], self.consumer, SwitchingCosts(), optimise=False, complete=complete
         )  # fmt: skip
 
-    def send(self, *messages: tuple[Link, object]) -> None:
+    def send(self, *messages: tuple[EventChannel, object]) -> None:
         for link, message in messages:
             link.send(message)  # type: ignore[arg-type]
         self.host.work()
@@ -68,10 +68,10 @@ def test_a_marker_on_one_stream_only(setting: Setting) -> None:
     """To be complete, an operator goes on until markers stand on all streams; best effort ceases at the first one."""
     complete = setting.host._complete
     setting.send((setting.a, marker(1, 0)), (setting.b, marker(1, 0)))
-    setting.send((setting.a, events({0: 5})), (setting.a, Progress(10)), (setting.b, Progress(10)))
+    setting.send((setting.a, events({0: 5})), (setting.a, Heartbeat(10)), (setting.b, Heartbeat(10)))
     setting.send((setting.a, marker(2, 20)), (setting.a, events({9: 25})))
     assert setting.delivered == []
-    setting.send((setting.b, events({1: 12})), (setting.b, Progress(20)))
+    setting.send((setting.b, events({1: 12})), (setting.b, Heartbeat(20)))
     setting.send((setting.b, marker(2, 20)), (setting.b, events({8: 26})))
     assert setting.delivered == ([(1, [12])] if complete else [])
     setting.send((setting.a, marker(3, 40)), (setting.b, marker(3, 40)))
@@ -83,7 +83,7 @@ def test_events_of_two_interests_never_meet() -> None:
     setting.send((setting.a, marker(1, 0)), (setting.b, marker(1, 0)))
     setting.send((setting.a, events({0: 5})))
     setting.send((setting.a, marker(2, 20)), (setting.b, marker(2, 20)))
-    setting.send((setting.b, events({1: 21})), (setting.a, Progress(99)), (setting.b, Progress(99)))
+    setting.send((setting.b, events({1: 21})), (setting.a, Heartbeat(99)), (setting.b, Heartbeat(99)))
     setting.send((setting.a, marker(3, 99)), (setting.b, marker(3, 99)))
     assert setting.delivered == []
 
@@ -91,7 +91,7 @@ def test_events_of_two_interests_never_meet() -> None:
 def test_an_operator_waits_for_the_slower_stream() -> None:
     setting = Setting(complete=True)
     setting.send((setting.a, marker(1, 0)), (setting.b, marker(1, 0)))
-    setting.send((setting.b, events({1: 8})), (setting.b, Progress(9)))
-    setting.send((setting.a, events({0: 5})), (setting.a, Progress(9)))
+    setting.send((setting.b, events({1: 8})), (setting.b, Heartbeat(9)))
+    setting.send((setting.a, events({0: 5})), (setting.a, Heartbeat(9)))
     setting.send((setting.a, marker(2, 20)), (setting.b, marker(2, 20)))
     assert setting.delivered == [(1, [8])]

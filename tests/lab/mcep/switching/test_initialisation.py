@@ -10,7 +10,13 @@ from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
 from situ.kernel.batch import Batch
 from situ.kernel.operator import contexts_of
-from situ.lab.mcep.switching.initialisation import Recent, WindowHistory, basic_history, spans_of_count, time_of_count
+from situ.lab.mcep.switching.initialisation import (
+    EndingInterest,
+    WindowHistory,
+    basic_history,
+    spans_of_count,
+    time_of_count,
+)
 from situ.lab.mcep.switching.switch import switch
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -30,7 +36,7 @@ def estimated_s(graph: OperatorGraph, times_s: list[float], v: int = 1) -> dict[
     columns = {"v": pa.array([v] * len(times_s)), "id": pa.array([1] * len(times_s))}
     recent = Batch((np.array(times_s) * 1e6).astype(np.int64), columns)
     windows = WindowHistory(graph, "Near", contexts_of(graph, default, provenance=True))
-    estimate = windows.estimate(Recent(0, lambda _: recent))
+    estimate = windows.estimate(EndingInterest(0, lambda _: recent))
     return {name: back_us / 1e6 for name, back_us in estimate.back_us.items()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situ.lab.claims import Part, verdict
+from situ.lab.claims import CheckedClaim, verdict
 from situ.lab.panorama.experiments import claims
 from situ.lab.panorama.experiments.sweeps import OURS
 from situ.lab.panorama.experiments.table import Curve
@@ -16,12 +16,12 @@ def ours(*means: float, x: tuple[float, ...] = (1.0, 2.0)) -> dict[str, Curve]:
     return {name: curve(name, *means, x=x) for name in OURS}
 
 
-def held(parts: list[Part]) -> list[bool]:
+def held(parts: list[CheckedClaim]) -> list[bool]:
     return [part.holds for part in parts]
 
 
 def test_verdict() -> None:
-    yes, no = Part("", "", True), Part("", "", False)
+    yes, no = CheckedClaim("", "", True), CheckedClaim("", "", False)
     assert [verdict(parts) for parts in ([yes, yes], [yes, no], [no])] == ["holds", "holds in part", "does not hold"]
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from situ.lab.panorama.experiments.cases import Shape
+from situ.lab.panorama.experiments.cases import CaseShape
 from situ.lab.panorama.experiments.measure import TOPOLOGIES, Setting, case_of, discovered, limited, measured
 from situ.placement.finish import naive_placement
 from situ.placement.mechanisms import mechanism
 from situ.placement.plan import Plan, pushed
 
-SMALL = Setting(1.5, 40, Shape(sources=4), 1.5)
+SMALL = Setting(1.5, 40, CaseShape(sources=4), 1.5)
 
 
 def test_rows_of_a_case() -> None:
@@ -33,7 +33,7 @@ def test_sbon_has_no_limit() -> None:
 
 
 def test_topologies_take_turns() -> None:
-    real = Setting(None, None, Shape(sources=3, complex_events=1))
+    real = Setting(None, None, CaseShape(sources=3, complex_events=1))
     rows = [measured(real, seed, ("cpp",))[0] for seed in range(len(TOPOLOGIES))]
     assert {row.network: row.x for row in rows} == {
         "AttMpls": 25, "Bellcanada": 48, "Geant2010": 37, "Iris": 51, "Uninett2010": 74
@@ -46,7 +46,7 @@ def test_what_is_varied_leaves_the_rest_of_a_case_alone() -> None:
     assert wide.statistics.rates != narrow.statistics.rates
     for event, sites in wide.statistics.rates.items():
         assert sum(sites.values()) == pytest.approx(sum(narrow.statistics.rates[event].values()))
-    even, skewed = (case_of(replace(SMALL, shape=Shape(sources=4, skew=skew)), 1) for skew in (0.0, 3.0))
+    even, skewed = (case_of(replace(SMALL, shape=CaseShape(sources=4, skew=skew)), 1) for skew in (0.0, 3.0))
     assert [list(sites) for sites in even.statistics.rates.values()] == [
         list(sites) for sites in skewed.statistics.rates.values()
     ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from situ.lab.panorama.experiments.measure import Row
+from situ.lab.panorama.experiments.measure import MeasuredPlan
 from situ.lab.panorama.experiments.table import curves
 
 
-def row(mechanism: str, x: float, seed: int, cost: float, network: str = "antennas", found: bool = True) -> Row:
-    return Row(network, x, seed, mechanism, cost, 10.0, 2.0, 1.0, cost / 100, found)
+def row(
+    mechanism: str, x: float, seed: int, cost: float, network: str = "antennas", found: bool = True
+) -> MeasuredPlan:
+    return MeasuredPlan(network, x, seed, mechanism, cost, 10.0, 2.0, 1.0, cost / 100, found)
 
 
 ROWS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from situ.lab.panorama.simulation.compare import Comparison, compare_with_model, relative_error
+from situ.lab.panorama.simulation.compare import CostComparison, compare_with_model, relative_error
 from situ.lab.panorama.simulation.draw import draw
 from situ.lab.panorama.simulation.simulate import simulate
 from situ.lang.parse import parse
@@ -23,7 +23,7 @@ NETWORK = Network(
 )
 
 
-def compared(detect: str, placed: Placed, duration_s: float = 5_000.0) -> tuple[Problem, Comparison]:
+def compared(detect: str, placed: Placed, duration_s: float = 5_000.0) -> tuple[Problem, CostComparison]:
     text = "stream A(us int) time us in us stream B(us int) time us in us subscribe Pair detect " + detect
     graph = resolve(parse(text + " within 500 ms assign x = A.us"))
     rates = Statistics({"A": {"one": 0.2, "three": 0.1}, "B": {"two": 3.0, "three": 1.0}})

@@ -13,7 +13,7 @@ from lab.panorama.simulation.scenarios import Scenario, embedded, random_plan, r
 from runtime.sites.combinations import Event, Question
 from situ.core.errors import InputError
 from situ.lab.panorama.simulation.events import Occurred
-from situ.lab.panorama.simulation.simulate import Run, simulate
+from situ.lab.panorama.simulation.simulate import SimulationRun, simulate
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.network import Link, Network, Site
@@ -31,16 +31,16 @@ def rows(events: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(sorted(event.items())) for event in events)
 
 
-def run_of(scenario: Scenario, placed: tuple[Placed, ...]) -> Run:
+def run_of(scenario: Scenario, placed: tuple[Placed, ...]) -> SimulationRun:
     return simulate(scenario.problem, scenario.graph, placed, scenario.events)
 
 
-def check_complex_events(scenario: Scenario, run: Run) -> None:
+def check_complex_events(scenario: Scenario, run: SimulationRun) -> None:
     for name, expected in embedded(scenario).items():
         assert rows(run.complex_events[name].to_pylist()) == rows(expected), (scenario.text, name)
 
 
-def check_latencies(scenario: Scenario, placed: tuple[Placed, ...], run: Run) -> None:
+def check_latencies(scenario: Scenario, placed: tuple[Placed, ...], run: SimulationRun) -> None:
     """No complex event comes earlier than its time, or later than the plan says."""
     said = evaluate(scenario.problem, placed)
     for number, operator in enumerate(scenario.problem.operators):
@@ -157,7 +157,7 @@ def example(text: str, at: dict[str, int], times_s: dict[str, list[float]]) -> S
     return Scenario(text, graph, problem, events, {})
 
 
-def sent_to(run: Run, event: str, site: int) -> Any:
+def sent_to(run: SimulationRun, event: str, site: int) -> Any:
     (found,) = [sent for sent in run.sent if (sent.event, sent.to) == (event, site)]
     return found
 

@@ -10,7 +10,7 @@ from situ.kernel.arrays import I64
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.recep.coverings.batches import Batched, Selections, by_time
 from situ.lab.recep.coverings.batches import batched as batched_by
-from situ.lab.recep.coverings.cover import Heuristic, Waiting, cover, mqc
+from situ.lab.recep.coverings.cover import Heuristic, WaitingSelections, cover, mqc
 
 
 def random_selections(rng: np.random.Generator, operators: int, each: int, size: int = 6) -> Selections:
@@ -109,7 +109,7 @@ def test_batches_of_one_are_single_selections(seed: int, heuristic: Heuristic) -
     order, sets = batched.members.members, python_sets(selections.sets)
     in_order = [sorted(sets[s]) for s in order.tolist()]
     same = AtomSets.of(np.concatenate(in_order), np.cumsum([0, *map(len, in_order)]))
-    alone = cover(heuristic, Waiting(same, selections.owner[order], thresholds, thresholds))
+    alone = cover(heuristic, WaitingSelections(same, selections.owner[order], thresholds, thresholds))
     assert alone.covered > 0
     for estimate in (None, batched.by_selections("average"), batched.by_selections("every")):
         covering = cover(heuristic, batched.waiting(thresholds, thresholds), estimate)
@@ -138,7 +138,7 @@ def test_batches_take_far_fewer_estimations() -> None:
     thresholds = np.full(10, 0.5)
     batched = by_count(selections, 10)
     few = mqc(batched.waiting(thresholds, thresholds), batched.by_selections("average")).estimations
-    assert 10 * few < mqc(Waiting(selections.sets, selections.owner, thresholds, thresholds)).estimations
+    assert 10 * few < mqc(WaitingSelections(selections.sets, selections.owner, thresholds, thresholds)).estimations
 
 
 def test_bad_sizes_are_refused() -> None:

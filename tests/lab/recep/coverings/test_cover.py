@@ -9,9 +9,19 @@ from lab.recep.coverings import cover_by_words as words
 from situ.core.errors import SituError
 from situ.kernel.arrays import I64
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Quality, quality_of_counts
+from situ.lab.quality.precision_recall import MeasuredQuality, quality_of_counts
 from situ.lab.recep.coverings import family
-from situ.lab.recep.coverings.cover import Covering, Heuristic, Neighbours, Waiting, cover, exact, mnh, mqc, none
+from situ.lab.recep.coverings.cover import (
+    Covering,
+    Heuristic,
+    Neighbours,
+    WaitingSelections,
+    cover,
+    exact,
+    mnh,
+    mqc,
+    none,
+)
 from situ.lab.recep.coverings.exact_cover import smallest_cover
 
 HEURISTICS: tuple[Heuristic, ...] = ("mqc", "mnh", "exact", "none")
@@ -22,14 +32,14 @@ def sets_of(lists: list[list[int]]) -> AtomSets:
     return AtomSets.of(np.array([atom for one in lists for atom in one], np.int64), offsets)
 
 
-def python_sets(waiting: Waiting) -> words.Sets:
+def python_sets(waiting: WaitingSelections) -> words.Sets:
     parts = np.split(waiting.sets.atoms, waiting.sets.offsets[1:-1]) if len(waiting) else []
     return [frozenset(part.tolist()) for part in parts]
 
 
 def random_waiting(
     rng: np.random.Generator, count: int, operators: int, with_neighbours: bool, spread: int = 12
-) -> Waiting:
+) -> WaitingSelections:
     """Windows over one stream of events, with gaps; now and then an empty one."""
     lists = []
     for _ in range(count):
@@ -42,10 +52,12 @@ def random_waiting(
         neighbours = Neighbours.of(pairs[:, 0], pairs[:, 1], operators)
     levels = np.array([0.0, 0.3, 0.5, 2 / 3, 0.8, 1.0])
     thresholds = rng.choice(levels, (2, operators))
-    return Waiting(sets_of(lists), rng.integers(0, operators, count), thresholds[0], thresholds[1], neighbours)
+    return WaitingSelections(
+        sets_of(lists), rng.integers(0, operators, count), thresholds[0], thresholds[1], neighbours
+    )
 
 
-def subsets_by_words(waiting: Waiting) -> list[set[int]]:
+def subsets_by_words(waiting: WaitingSelections) -> list[set[int]]:
     def may(operator: int, on_behalf_of: int) -> bool:
         if waiting.neighbours is None:
             return True
@@ -57,17 +69,17 @@ def subsets_by_words(waiting: Waiting) -> list[set[int]]:
     )
 
 
-def degrees(waiting: Waiting) -> list[int]:
+def degrees(waiting: WaitingSelections) -> list[int]:
     return (np.zeros(len(waiting.precision)) if waiting.neighbours is None else waiting.neighbours.sizes).tolist()
 
 
 class Counts:
     """Exact figures as an estimate, and how often it was asked."""
 
-    def __init__(self, waiting: Waiting) -> None:
+    def __init__(self, waiting: WaitingSelections) -> None:
         self.sets, self.pairs = python_sets(waiting), 0
 
-    def __call__(self, asked: I64, processed: I64) -> Quality:
+    def __call__(self, asked: I64, processed: I64) -> MeasuredQuality:
         self.pairs += len(asked)
         a, p = [self.sets[s] for s in asked.tolist()], [self.sets[s] for s in processed.tolist()]
         both = [len(one & other) for one, other in zip(a, p, strict=True)]
@@ -98,10 +110,10 @@ def test_estimates_take_the_place_of_exact_figures(seed: int, with_neighbours: b
 
 
 def test_a_poor_estimate_covers_nothing() -> None:
-    waiting = Waiting(sets_of([[1, 2]] * 5), np.arange(5), np.full(5, 0.5), np.full(5, 0.5))
+    waiting = WaitingSelections(sets_of([[1, 2]] * 5), np.arange(5), np.full(5, 0.5), np.full(5, 0.5))
 
-    def poor(asked: I64, processed: I64) -> Quality:
-        return Quality(np.full(len(asked), 0.4), np.ones(len(asked)))
+    def poor(asked: I64, processed: I64) -> MeasuredQuality:
+        return MeasuredQuality(np.full(len(asked), 0.4), np.ones(len(asked)))
 
     assert [cover(name, waiting, poor).covered for name in HEURISTICS] == [0, 0, 0, 0]
     assert [cover(name, waiting).covered for name in HEURISTICS] == [4, 4, 4, 0]
@@ -136,7 +148,7 @@ def test_within_the_logarithmic_bound_of_exact_on_larger_groups(seed: int) -> No
     assert best <= len(mnh(waiting).processed)
 
 
-def check_covering(waiting: Waiting, covering: Covering) -> None:
+def check_covering(waiting: WaitingSelections, covering: Covering) -> None:
     """Everything is covered, by what is processed, and within the thresholds of the operator that asked."""
     subsets = subsets_by_words(waiting)
     assert covering.by.min() >= 0
@@ -156,7 +168,7 @@ def test_all_is_covered_within_the_thresholds(seed: int, heuristic: Heuristic) -
 def test_thresholds_of_one_cover_only_equal_sets(heuristic: Heuristic) -> None:
     rng = np.random.default_rng(4)
     drawn = random_waiting(rng, 60, 60, False)
-    waiting = Waiting(drawn.sets, np.arange(60), np.ones(60), np.ones(60))
+    waiting = WaitingSelections(drawn.sets, np.arange(60), np.ones(60), np.ones(60))
     sets, covering = python_sets(waiting), cover(heuristic, waiting)
     assert all(sets[s] == sets[by] for s, by in enumerate(covering.by.tolist()))
     assert len(covering.processed) == len(set(sets)) < 60
@@ -164,32 +176,32 @@ def test_thresholds_of_one_cover_only_equal_sets(heuristic: Heuristic) -> None:
 
 def test_the_relation_is_not_symmetric() -> None:
     small_and_large = sets_of([[1, 2], [1, 2, 3, 4]])
-    precise = Waiting(small_and_large, np.arange(2), np.ones(2), np.full(2, 0.5))
+    precise = WaitingSelections(small_and_large, np.arange(2), np.ones(2), np.full(2, 0.5))
     assert mqc(precise).by.tolist() == [0, 0]  # of the small one nothing is noise
-    complete = Waiting(small_and_large, np.arange(2), np.full(2, 0.5), np.ones(2))
+    complete = WaitingSelections(small_and_large, np.arange(2), np.full(2, 0.5), np.ones(2))
     assert mqc(complete).by.tolist() == [1, 1]  # in the large one nothing is missing
 
 
 def test_thresholds_are_those_of_the_covered_operator() -> None:
     sets = sets_of([[1, 2], [1, 2, 3, 4]])
-    modest_small = Waiting(sets, np.arange(2), np.array([0.5, 1.0]), np.array([0.5, 1.0]))
+    modest_small = WaitingSelections(sets, np.arange(2), np.array([0.5, 1.0]), np.array([0.5, 1.0]))
     assert mqc(modest_small).by.tolist() == [1, 1]
-    turned = Waiting(sets, np.array([1, 0]), np.array([1.0, 0.5]), np.array([1.0, 0.5]))
+    turned = WaitingSelections(sets, np.array([1, 0]), np.array([1.0, 0.5]), np.array([1.0, 0.5]))
     assert mnh(turned).by.tolist() == [1, 1]
-    modest_large = Waiting(sets, np.arange(2), np.array([1.0, 0.5]), np.array([1.0, 0.5]))
+    modest_large = WaitingSelections(sets, np.arange(2), np.array([1.0, 0.5]), np.array([1.0, 0.5]))
     assert mqc(modest_large).by.tolist() == mnh(modest_large).by.tolist() == [0, 0]
 
 
 def test_operators_process_for_their_neighbours_only() -> None:
     same = sets_of([[1], [1], [1]])
     neighbours = Neighbours.of(np.array([2]), np.array([0]), 3)
-    waiting = Waiting(same, np.arange(3), np.ones(3), np.ones(3), neighbours)
+    waiting = WaitingSelections(same, np.arange(3), np.ones(3), np.ones(3), neighbours)
     assert [cover(name, waiting).by.tolist() for name in HEURISTICS] == [[2, 1, 2]] * 3 + [[0, 1, 2]]
 
 
 def test_selections_of_one_operator_do_not_cover_each_other() -> None:
     same = sets_of([[1], [1], [1]])
-    waiting = Waiting(same, np.array([0, 0, 1]), np.ones(2), np.ones(2))
+    waiting = WaitingSelections(same, np.array([0, 0, 1]), np.ones(2), np.ones(2))
     assert mqc(waiting).by.tolist() == [2, 2, 2]
     assert mnh(waiting).by.tolist() == [0, 1, 0]
 
@@ -198,20 +210,20 @@ def test_selections_of_one_operator_do_not_cover_each_other() -> None:
 def test_impossible_thresholds_are_refused(threshold: float) -> None:
     sets = sets_of([[1], [1]])
     with pytest.raises(SituError, match=r"operator 1 asks for a precision of .*cannot be"):
-        Waiting(sets, np.arange(2), np.array([1.0, threshold]), np.ones(2))
+        WaitingSelections(sets, np.arange(2), np.array([1.0, threshold]), np.ones(2))
     with pytest.raises(SituError, match=r"operator 0 asks for a recall of .*cannot be"):
-        Waiting(sets, np.arange(2), np.ones(2), np.array([threshold, 1.0]))
+        WaitingSelections(sets, np.arange(2), np.ones(2), np.array([threshold, 1.0]))
 
 
 def test_nothing_waits() -> None:
-    nothing = Waiting(sets_of([]), np.zeros(0, np.int64), np.ones(2), np.ones(2))
+    nothing = WaitingSelections(sets_of([]), np.zeros(0, np.int64), np.ones(2), np.ones(2))
     for name in HEURISTICS:
         assert (cover(name, nothing).by.tolist(), cover(name, nothing).estimations) == ([], 0)
     assert mnh(nothing, Counts(nothing)).by.tolist() == []
 
 
 def test_what_is_empty_suffices_for_what_is_empty_and_for_nothing_else() -> None:
-    waiting = Waiting(sets_of([[], [1], []]), np.arange(3), np.zeros(3), np.zeros(3))
+    waiting = WaitingSelections(sets_of([[], [1], []]), np.arange(3), np.zeros(3), np.zeros(3))
     assert [cover(name, waiting).by.tolist() for name in HEURISTICS] == [[0, 1, 0]] * 3 + [[0, 1, 2]]
 
 
@@ -219,7 +231,9 @@ def test_only_pairs_with_something_in_common_are_judged() -> None:
     """Selections that lie apart in time: pairs within a time, and no others."""
     times, operators = 50, 8
     lists = [[10 * time + k for k in range(5)] for time in range(times) for _ in range(operators)]
-    waiting = Waiting(sets_of(lists), np.tile(np.arange(operators), times), np.ones(operators), np.ones(operators))
+    waiting = WaitingSelections(
+        sets_of(lists), np.tile(np.arange(operators), times), np.ones(operators), np.ones(operators)
+    )
     assert mqc(waiting).estimations == times * operators * (operators - 1)
     assert mnh(waiting).estimations == times * (operators - 1)
     assert none(waiting).estimations == 0

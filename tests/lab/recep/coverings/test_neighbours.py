@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from situ.core.errors import SituError
-from situ.lab.recep.coverings.neighbours import Interests, coordinated, reference_graphs
+from situ.lab.recep.coverings.neighbours import InterestRectangles, coordinated, reference_graphs
 
 Rectangle = tuple[float, float, float, float]
 
 
-def rectangles(interests: Interests) -> list[Rectangle]:
+def rectangles(interests: InterestRectangles) -> list[Rectangle]:
     columns = (interests.x, interests.y, interests.half_x, interests.half_y)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -50,7 +50,7 @@ def test_as_in_the_figure(seed: int) -> None:
     count, d, most = int(rng.integers(1, 40)), float(rng.integers(0, 12)), int(rng.integers(1, 9))
     # Whole numbers: sums of areas are exact, and equal distances and areas occur.
     x, y, half_x, half_y = rng.integers(0, 15, (4, count)).astype(np.float64) / np.array([[1], [1], [3], [3]])
-    interests = Interests(x, y, np.floor(half_x), np.floor(half_y))
+    interests = InterestRectangles(x, y, np.floor(half_x), np.floor(half_y))
     graphs = rectangles(interests)
     assert reference_graphs(interests, d).tolist() == [reference_by_words(graphs, g, d) for g in range(count)]
     found = coordinated(interests, d, most)
@@ -61,7 +61,7 @@ def test_as_in_the_figure(seed: int) -> None:
 
 def test_most_and_distance_bound_who_processes_for_an_operator() -> None:
     rng = np.random.default_rng(3)
-    interests = Interests.of(rng.random(300) * 1000, rng.random(300) * 1000, 100.0, 100.0)
+    interests = InterestRectangles.of(rng.random(300) * 1000, rng.random(300) * 1000, 100.0, 100.0)
     found = coordinated(interests, 80.0, 5)
     by = found.turned()
     assert by.sizes.max() == 5
@@ -77,12 +77,12 @@ def test_most_and_distance_bound_who_processes_for_an_operator() -> None:
 
 
 def test_no_operators() -> None:
-    none = coordinated(Interests.of(np.zeros(0), np.zeros(0), 1.0, 1.0), 5.0, 2)
+    none = coordinated(InterestRectangles.of(np.zeros(0), np.zeros(0), 1.0, 1.0), 5.0, 2)
     assert (none.offsets.tolist(), none.others.tolist()) == ([0], [])
 
 
 def test_bad_settings_are_refused() -> None:
-    interests = Interests.of(np.zeros(2), np.zeros(2), 1.0, 1.0)
+    interests = InterestRectangles.of(np.zeros(2), np.zeros(2), 1.0, 1.0)
     with pytest.raises(SituError, match="there cannot be 0 neighbours"):
         coordinated(interests, 5.0, 0)
     for distance_m in (-1.0, float("nan")):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from situ.kernel.arrays import I64
-from situ.lab.recep.coverings.stop import NEVER, Reading, free, stops, unneeded_us
+from situ.lab.recep.coverings.stop import NEVER, OperatorSelections, free, stops, unneeded_us
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,16 @@ def stopped(levels: list[Level]) -> list[list[bool]]:
     last = levels[-1]
     nothing = np.zeros(len(last.by), np.bool_)
     found = [nothing.tolist()]
-    reading = Reading(last.owner, last.begin_us, last.end_us, free(last.by, last.decided_us, nothing, last.begin_us))
+    reading = OperatorSelections(
+        last.owner, last.begin_us, last.end_us, free(last.by, last.decided_us, nothing, last.begin_us)
+    )
     for level in reversed(levels[:-1]):
         unneeded = unneeded_us(level.owner, level.begin_us, level.end_us, reading)
         stop, since = stops(level.by, unneeded, level.processed_us)
         found.insert(0, stop.tolist())
-        reading = Reading(level.owner, level.begin_us, level.end_us, free(level.by, level.decided_us, stop, since))
+        reading = OperatorSelections(
+            level.owner, level.begin_us, level.end_us, free(level.by, level.decided_us, stop, since)
+        )
     return found
 
 
@@ -123,5 +127,5 @@ def test_some_stop() -> None:
 def test_nobody_reads() -> None:
     none = np.zeros(0, np.int64)
     one = np.zeros(1, np.int64)
-    assert unneeded_us(one, one, one, Reading(none, none, none, none)).tolist() == [NEVER]
-    assert len(unneeded_us(none, none, none, Reading(one, one, one, one))) == 0
+    assert unneeded_us(one, one, one, OperatorSelections(none, none, none, none)).tolist() == [NEVER]
+    assert len(unneeded_us(none, none, none, OperatorSelections(one, one, one, one))) == 0

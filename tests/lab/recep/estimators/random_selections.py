@@ -9,7 +9,7 @@ import numpy as np
 
 from situ.kernel.arrays import I64
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Quality
+from situ.lab.quality.precision_recall import MeasuredQuality
 
 
 def by_words(asked: set[int], processed: set[int]) -> tuple[float, float]:
@@ -35,5 +35,5 @@ def sets_of(selections: Sequence[set[int]]) -> AtomSets:
     return AtomSets.of(np.array([atom for one in selections for atom in one], np.int64), offsets)
 
 
-def pairs_of(quality: Quality) -> list[tuple[float, float]]:
+def pairs_of(quality: MeasuredQuality) -> list[tuple[float, float]]:
     return list(zip(quality.precision.tolist(), quality.recall.tolist(), strict=True))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lab.recep.estimators.random_selections import pairs_of, random_pairs, random_sets, sets_of, share
-from situ.lab.quality.precision_recall import Quality
+from situ.lab.quality.precision_recall import MeasuredQuality
 from situ.lab.recep.estimators.neighbours import Incoming, quality_of_shared
 from situ.lab.recep.estimators.pairs import quality_of_pairs
 
@@ -22,7 +22,7 @@ def random_incoming(
     shuffled = [[list(one.items())[k] for k in rng.permutation(len(one))] for one in words]
     events = np.array([e for one in shuffled for e, _ in one], np.int64)
     annotated = (np.array([float(q[which]) for one in shuffled for _, q in one]) for which in (0, 1))
-    return Incoming.of(events, np.cumsum([0, *map(len, words)]), Quality(*annotated)), words
+    return Incoming.of(events, np.cumsum([0, *map(len, words)]), MeasuredQuality(*annotated)), words
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -44,16 +44,16 @@ def test_exact_where_incoming_events_are_atomic() -> None:
     sets = sets_of(random_sets(rng, 40, 15))
     ones = np.ones(len(sets.atoms))
     asked, processed = random_pairs(rng, 40, 300)
-    found = quality_of_shared(Incoming.of(sets.atoms, sets.offsets, Quality(ones, ones)), asked, processed)
+    found = quality_of_shared(Incoming.of(sets.atoms, sets.offsets, MeasuredQuality(ones, ones)), asked, processed)
     assert pairs_of(found) == pairs_of(quality_of_pairs(sets, asked, processed))
 
 
 def test_larger_processed_selections_lose_precision_and_no_recall() -> None:
     """The order that the paper's text swaps: m_o / m_s' is precision."""
-    incoming = Incoming.of(np.array([1, 1, 2, 3, 4]), np.array([0, 1, 5]), Quality(np.ones(5), np.ones(5)))
+    incoming = Incoming.of(np.array([1, 1, 2, 3, 4]), np.array([0, 1, 5]), MeasuredQuality(np.ones(5), np.ones(5)))
     assert pairs_of(quality_of_shared(incoming, np.array([0]), np.array([1]))) == [(0.25, 1.0)]
 
 
 def test_an_event_twice_in_a_selection() -> None:
     with pytest.raises(AssertionError, match="twice"):
-        Incoming.of(np.array([1, 1]), np.array([0, 2]), Quality(np.ones(2), np.ones(2)))
+        Incoming.of(np.array([1, 1]), np.array([0, 2]), MeasuredQuality(np.ones(2), np.ones(2)))

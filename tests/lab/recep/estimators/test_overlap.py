@@ -11,18 +11,18 @@ import pytest
 from lab.recep.estimators.random_selections import pairs_of, random_pairs, sets_of, share
 from situ.core.errors import InputError
 from situ.kernel.arrays import F64
-from situ.lab.recep.estimators.overlap import Regions, Spans, overlap_areas, quality_of_regions
+from situ.lab.recep.estimators.overlap import PlaneRegions, SelectionSpans, overlap_areas, quality_of_regions
 from situ.lab.recep.estimators.pairs import quality_of_pairs
 
 
-def random_regions(rng: np.random.Generator, count: int, round_share: float) -> Regions:
+def random_regions(rng: np.random.Generator, count: int, round_share: float) -> PlaneRegions:
     x, y = rng.integers(-12, 13, (2, count)) / 4
     half_x, half_y = rng.integers(1, 12, (2, count)) / 4
     is_round = rng.random(count) < round_share
-    return Regions.of(x, y, half_x, np.where(is_round, half_x, half_y), is_round)
+    return PlaneRegions.of(x, y, half_x, np.where(is_round, half_x, half_y), is_round)
 
 
-def by_fractions(regions: Regions, i: int, j: int) -> Fraction:
+def by_fractions(regions: PlaneRegions, i: int, j: int) -> Fraction:
     area = Fraction(1)
     for middles, halves in ((regions.x, regions.half_x), (regions.y, regions.half_y)):
         ends = [
@@ -32,7 +32,7 @@ def by_fractions(regions: Regions, i: int, j: int) -> Fraction:
     return area
 
 
-def by_slices(regions: Regions, i: int, j: int, slices: int = 20_000) -> float:
+def by_slices(regions: PlaneRegions, i: int, j: int, slices: int = 20_000) -> float:
     """The middles of slices along x: there each region is an interval of y."""
     left = max(regions.x[k] - regions.half_x[k] for k in (i, j))
     right = min(regions.x[k] + regions.half_x[k] for k in (i, j))
@@ -84,16 +84,16 @@ def test_equal_and_contained_regions_are_just_that(is_round: bool, inner_is_roun
     rng = np.random.default_rng(1)
     x, y, half = rng.uniform(0, 1e6, 200), rng.uniform(0, 1e6, 200), rng.uniform(0.1, 3e3, 200)
     asked, processed = np.arange(200), np.arange(200) + 200
-    equal = Regions.of(np.tile(x, 2), np.tile(y, 2), np.tile(half, 2), np.tile(half, 2), is_round)
+    equal = PlaneRegions.of(np.tile(x, 2), np.tile(y, 2), np.tile(half, 2), np.tile(half, 2), is_round)
     assert pairs_of(quality_of_regions(equal, None, asked, processed)) == [(1.0, 1.0)] * 200
     dx, dy = half * rng.uniform(-0.3, 0.3, (2, 200))
     halves, shapes = np.append(half, half / 4), np.repeat([is_round, inner_is_round], 200)
-    inner = Regions.of(np.append(x, x + dx), np.append(y, y + dy), halves, halves, shapes)
+    inner = PlaneRegions.of(np.append(x, x + dx), np.append(y, y + dy), halves, halves, shapes)
     assert quality_of_regions(inner, None, asked, processed).precision.tolist() == [1.0] * 200
 
 
 def test_a_circle_within_a_square_and_a_square_within_a_circle() -> None:
-    regions = Regions.of(
+    regions = PlaneRegions.of(
         np.zeros(3), np.zeros(3), np.array([1.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]), np.array([1, 0, 1])
     )
     areas = overlap_areas(regions, np.array([0, 1]), np.array([1, 2]))
@@ -101,19 +101,19 @@ def test_a_circle_within_a_square_and_a_square_within_a_circle() -> None:
 
 
 def test_regions_that_touch_have_nothing_in_common() -> None:
-    regions = Regions.of(np.array([0.0, 2.0]), np.zeros(2), 1.0, 1.0, np.array([False, True]))
+    regions = PlaneRegions.of(np.array([0.0, 2.0]), np.zeros(2), 1.0, 1.0, np.array([False, True]))
     assert overlap_areas(regions, np.array([0]), np.array([1])).tolist() == [0.0]
 
 
 def test_a_region_that_is_nowhere() -> None:
-    regions = Regions.of(np.array([0.0, np.nan]), np.zeros(2), 1.0, 1.0, False)
+    regions = PlaneRegions.of(np.array([0.0, np.nan]), np.zeros(2), 1.0, 1.0, False)
     assert pairs_of(quality_of_regions(regions, None, np.array([0, 1]), np.array([1, 0]))) == [(0.0, 0.0)] * 2
 
 
 @pytest.mark.parametrize("half", [0.0, -1.0, np.nan, np.inf])
 def test_a_region_without_a_size(half: float) -> None:
     with pytest.raises(InputError, match="not a positive number of metres"):
-        Regions.of(np.zeros(2), np.zeros(2), np.array([1.0, half]), 1.0, False)
+        PlaneRegions.of(np.zeros(2), np.zeros(2), np.array([1.0, half]), 1.0, False)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -126,9 +126,9 @@ def test_exact_where_events_are_even_in_space_and_time(seed: int) -> None:
     within = ((lattice[:, None] >= low[..., None]) & (lattice[:, None] < high[..., None])).all(axis=0)
     sets = sets_of([set(np.flatnonzero(row).tolist()) for row in within])
     middle, half = (low + high) / 2, (high - low) / 2
-    regions = Regions.of(middle[0], middle[1], half[0], half[1], False)
+    regions = PlaneRegions.of(middle[0], middle[1], half[0], half[1], False)
     asked, processed = random_pairs(rng, 20, 200)
-    estimated = quality_of_regions(regions, Spans(low[2], high[2] - 1), asked, processed)
+    estimated = quality_of_regions(regions, SelectionSpans(low[2], high[2] - 1), asked, processed)
     exact = quality_of_pairs(sets, asked, processed)
     np.testing.assert_allclose(estimated.precision, exact.precision, rtol=1e-12)
     np.testing.assert_allclose(estimated.recall, exact.recall, rtol=1e-12)

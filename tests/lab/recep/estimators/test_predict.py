@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lab.recep.estimators.random_selections import pairs_of, random_pairs, random_sets, sets_of, share
-from situ.lab.quality.precision_recall import Quality
-from situ.lab.recep.estimators.pairs import Counts, counts_of_pairs
+from situ.lab.quality.precision_recall import MeasuredQuality
+from situ.lab.recep.estimators.pairs import PairCounts, counts_of_pairs
 from situ.lab.recep.estimators.predict import (
     OpenPairs,
     current_selection,
@@ -19,7 +19,7 @@ from situ.lab.recep.estimators.predict import (
 )
 
 
-def random_open(rng: np.random.Generator) -> tuple[OpenPairs, Quality, Counts]:
+def random_open(rng: np.random.Generator) -> tuple[OpenPairs, MeasuredQuality, PairCounts]:
     """Atomic events are numbered as they arrive: those below a number have. Totals are right."""
     selections = random_sets(rng, 40, 30, 30)
     asked, processed = random_pairs(rng, 40, 300)
@@ -30,7 +30,7 @@ def random_open(rng: np.random.Generator) -> tuple[OpenPairs, Quality, Counts]:
     return OpenPairs.of(seen, truth.asked, truth.processed), truth.quality(), past
 
 
-def is_between(low: Quality, quality: Quality, high: Quality) -> bool:
+def is_between(low: MeasuredQuality, quality: MeasuredQuality, high: MeasuredQuality) -> bool:
     precise = np.all((low.precision <= quality.precision) & (quality.precision <= high.precision))
     return bool(precise and np.all((low.recall <= quality.recall) & (quality.recall <= high.recall)))
 
@@ -74,12 +74,12 @@ def test_as_fractions_say(seed: int) -> None:
 
 
 def test_more_has_come_than_is_usual() -> None:
-    pairs = OpenPairs.of(Counts(*(np.array([k]) for k in (3, 5, 6))), np.array([2]), np.array([2]))
+    pairs = OpenPairs.of(PairCounts(*(np.array([k]) for k in (3, 5, 6))), np.array([2]), np.array([2]))
     for predicted in (pessimistic, optimistic, current_selection):
         assert pairs_of(predicted(pairs)) == [(0.5, 0.6)]
 
 
 def test_without_a_past_nothing_is_expected_in_both() -> None:
-    nothing = Counts(*3 * (np.array([0]),))
-    pairs = OpenPairs.of(Counts(*(np.array([k]) for k in (1, 2, 2))), np.array([4]), np.array([4]))
+    nothing = PairCounts(*3 * (np.array([0]),))
+    pairs = OpenPairs.of(PairCounts(*(np.array([k]) for k in (1, 2, 2))), np.array([4]), np.array([4]))
     assert pairs_of(event_pattern(pairs, nothing)) == pairs_of(pessimistic(pairs)) == [(0.25, 0.25)]

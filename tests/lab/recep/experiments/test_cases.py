@@ -12,7 +12,7 @@ from situ.lab.ingolstadt import trace
 from situ.lab.recep.experiments.cases import (
     BEYOND_M_PER_S2,
     QUERY,
-    Run,
+    RunSetup,
     S,
     crowded,
     measured,
@@ -21,7 +21,7 @@ from situ.lab.recep.experiments.cases import (
     tables,
     told,
 )
-from situ.lab.recep.selections import ByCount, ByTime, Settings
+from situ.lab.recep.selections import ByCount, ByTime, ReuseSettings
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
@@ -77,7 +77,7 @@ def test_who_has_another_one_near() -> None:
         places = [(row["x"], row["y"]) for row in made[6 * second : 6 * second + 6]]
         near = [sum(max(abs(x - a), abs(y - b)) <= 300 for a, b in places) for x, y in places]
         alone += near.count(1)
-    assert 0 < crowded(Run(3, 40, 6, 600.0, 0.5, Settings("none"))) == pytest.approx(1 - alone / 240)
+    assert 0 < crowded(RunSetup(3, 40, 6, 600.0, 0.5, ReuseSettings("none"))) == pytest.approx(1 - alone / 240)
 
 
 def test_the_query_is_the_papers_graph() -> None:
@@ -86,7 +86,7 @@ def test_the_query_is_the_papers_graph() -> None:
 
 
 def test_without_reuse_it_is_what_the_engine_finds() -> None:
-    run = Run(3, 30, 4, 1000.0, 1.0, Settings("none"))
+    run = RunSetup(3, 30, 4, 1000.0, 1.0, ReuseSettings("none"))
     found = sum(output.complex_events["Accident"].num_rows for output in Engine(QUERY.format(side_m=1000)).run(
         tables(3, 30, 4)))  # fmt: skip
     got = measured(run)
@@ -97,7 +97,7 @@ def test_without_reuse_it_is_what_the_engine_finds() -> None:
 
 
 def test_reuse_saves_and_keeps_quality() -> None:
-    run = Run(3, 30, 6, 2000.0, 0.7, Settings("mqc", ByTime(10 * S)))
+    run = RunSetup(3, 30, 6, 2000.0, 0.7, ReuseSettings("mqc", ByTime(10 * S)))
     assert 0 < processed_share(run) < 1
     got = measured(run)
     assert got.precision.mean() >= 0.7 <= got.recall.mean()
@@ -106,7 +106,7 @@ def test_reuse_saves_and_keeps_quality() -> None:
 
 def test_runs_are_told_one_by_one() -> None:
     cases = {
-        name: runs(QUICK, 5, (0.5, 0.9), 4, 500.0, Settings("mqc", batch))
+        name: runs(QUICK, 5, (0.5, 0.9), 4, 500.0, ReuseSettings("mqc", batch))
         for name, batch in (("batches", ByTime(S)), ("single", ByCount(1)))
     }
     steps: list[tuple[int, int, str]] = []

@@ -9,17 +9,17 @@ import pyarrow as pa
 
 from mobility.interests_by_words import Delivered, Row
 from mobility.test_moving import SCHEMA, STREAMS
-from situ.lab.recep.selections import ByCount, ByTime, Nearest, Reused, Settings, reuse
+from situ.lab.recep.selections import ByCount, ByTime, Nearest, Reused, ReuseSettings, reuse
 
 S = 1_000_000
 #: Of each kind something; all deliver what the engine does if consumers ask for everything.
 SETTINGS = {
-    "none": Settings("none"),
-    "single": Settings("mqc", ByCount(1)),
-    "every": Settings("mqc", ByTime(2 * S), over="every", most=1),
-    "batches": Settings("mnh", ByTime(4 * S)),
-    "infinite": Settings("mqc", None, phase_us=3 * S),
-    "neighbours": Settings("mnh", ByCount(3), neighbours=Nearest(50.0, 2), most=2),
+    "none": ReuseSettings("none"),
+    "single": ReuseSettings("mqc", ByCount(1)),
+    "every": ReuseSettings("mqc", ByTime(2 * S), over="every", most=1),
+    "batches": ReuseSettings("mnh", ByTime(4 * S)),
+    "infinite": ReuseSettings("mqc", None, phase_us=3 * S),
+    "neighbours": ReuseSettings("mnh", ByCount(3), neighbours=Nearest(50.0, 2), most=2),
 }
 #: Rules whose selections may be processed one without the other.
 SHARED = ("sequence", "grouped", "and", "absence", "loop", "aggregation", "join", "single", "or", "chain")
@@ -90,7 +90,7 @@ def crowd(seed: int, seconds: int = 20, cars: int = 6) -> dict[str, list[Row]]:
 AROUND = "around Car square 60 m update every 4 s lifetime 2 s"
 
 
-def run(text: str, seed: int, settings: Settings, thresholds: Any, **how: int) -> Reused:
+def run(text: str, seed: int, settings: ReuseSettings, thresholds: Any, **how: int) -> Reused:
     return reuse(text, "Near", tables_of(crowd(seed, **how)), settings, thresholds)
 
 

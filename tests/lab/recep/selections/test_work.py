@@ -22,7 +22,7 @@ from lab.recep.selections.cases import (
 from mobility.test_moving import RULES, STREAMS, text_of
 from situ.core.errors import SituError
 from situ.core.functions import Functions
-from situ.lab.recep.selections import ByCount, ByTime, Cells, Nearest, Settings, Thresholds, reuse
+from situ.lab.recep.selections import ByCount, ByTime, Cells, Nearest, ReuseSettings, Thresholds, reuse
 
 # ---- what it took
 
@@ -43,14 +43,14 @@ def test_no_more_is_processed_than_was_asked(rule: str, settings: str) -> None:
 def test_lower_thresholds_share_more_and_batches_judge_less() -> None:
     text = text_of("chain", "around Car square 80 m update every 10 s")
 
-    def counted(settings: Settings, threshold: float) -> tuple[int, float]:
+    def counted(settings: ReuseSettings, threshold: float) -> tuple[int, float]:
         counts = run(text, 1, settings, Thresholds(threshold, threshold)).counts.values()
         covered = sum(one.covered for one in counts)
         return sum(one.processed for one in counts), sum(one.estimations for one in counts) / max(covered, 1)
 
-    single, batches = Settings("mqc", ByCount(1)), Settings("mqc", ByTime(10 * S))
+    single, batches = ReuseSettings("mqc", ByCount(1)), ReuseSettings("mqc", ByTime(10 * S))
     processed = [counted(single, threshold)[0] for threshold in (0.5, 0.8, 1.0)]
-    assert processed[0] < processed[1] < processed[2] < counted(Settings("none"), 1.0)[0]
+    assert processed[0] < processed[1] < processed[2] < counted(ReuseSettings("none"), 1.0)[0]
     assert counted(batches, 0.5)[1] < counted(single, 0.5)[1] / 10
 
 
@@ -58,7 +58,7 @@ def test_lower_thresholds_share_more_and_batches_judge_less() -> None:
 @pytest.mark.parametrize("nearest", [None, Nearest(30.0, 2)])
 def test_what_was_processed_before_an_interest_began_is_not_processed_again(batch: Any, nearest: Any) -> None:
     text, earlier = text_of("chain", "around Car square 60 m update basic lifetime 8 s"), 0
-    settings = Settings("mqc", batch, over="every", neighbours=nearest)
+    settings = ReuseSettings("mqc", batch, over="every", neighbours=nearest)
     for seed in range(3):
         on, off = (
             run(text, seed, replace(settings, look_back=look_back), Thresholds(0.6, 0.6), seconds=12)
@@ -84,7 +84,7 @@ def test_what_is_still_open_is_not_taken_for_the_past() -> None:
     text = text_of("chain", "around Car square 60 m update every 3 s lifetime 4 s")
     earlier = 0
     for seed, batch in enumerate((ByCount(1), ByTime(4 * S), ByCount(3))):
-        settings = Settings("mqc", batch, predictor="optimistic")
+        settings = ReuseSettings("mqc", batch, predictor="optimistic")
         for work in run(text, seed, settings, Thresholds(0.3, 0.3)).work.values():
             by, phase_us = work.covered.by, work.decided.decided_us[work.decided.batch]
             before = phase_us[by] < phase_us
@@ -99,7 +99,7 @@ def test_what_is_still_open_is_not_taken_for_the_past() -> None:
 
 @pytest.mark.parametrize("batch", [ByCount(1), ByCount(3), ByTime(5 * S), None])
 def test_nothing_is_decided_on_before_all_that_it_reads_is_known(batch: Any) -> None:
-    reused = run(text_of("chain", AROUND), 1, Settings("mqc", batch), Thresholds(0.5, 0.5), seconds=12)
+    reused = run(text_of("chain", AROUND), 1, ReuseSettings("mqc", batch), Thresholds(0.5, 0.5), seconds=12)
     pair, near = reused.work["Pair"], reused.work["Near"]
     starts = reused.read.interests.start_us
     for work in (pair, near):
@@ -127,7 +127,7 @@ def test_only_neighbours_process_for_each_other() -> None:
         row["x"], row["y"] = 10.0 * row["id"], 0.0
     text, tables = text_of("chain", "around Car square 90 m"), tables_of(events)
     for nearest, helped in ((Nearest(5.0, 3), 0), (Nearest(25.0, 1), 1), (Nearest(25.0, 2), 2)):
-        reused = reuse(text, "Near", tables, Settings("mqc", ByCount(1), neighbours=nearest), Thresholds(0.3, 0.3))
+        reused = reuse(text, "Near", tables, ReuseSettings("mqc", ByCount(1), neighbours=nearest), Thresholds(0.3, 0.3))
         by_whom: dict[int, set[int]] = {person: set() for person in range(8)}
         for work in reused.work.values():
             asked, processed = work.selected.owner, work.selected.owner[work.covered.by]
@@ -140,7 +140,7 @@ def test_only_neighbours_process_for_each_other() -> None:
 
 
 def test_one_copy_is_sent_to_each_manager() -> None:
-    reused = run(text_of("chain", AROUND), 1, Settings("mqc", ByCount(1), most=2), Thresholds(0.3, 0.3))
+    reused = run(text_of("chain", AROUND), 1, ReuseSettings("mqc", ByCount(1), most=2), Thresholds(0.3, 0.3))
     sent, work = reused.work["Pair"].streamed, reused.work["Pair"]
     events, phase_us = Counter(sent.arrived.event.tolist()), work.decided.decided_us[work.decided.batch]
     rows = list(zip(sent.arrived.event.tolist(), sent.asked.tolist(), strict=True))
@@ -156,7 +156,7 @@ def test_one_copy_is_sent_to_each_manager() -> None:
 def test_stopping_changes_nothing_that_is_delivered(predictor: Any) -> None:
     text, stopped = text_of("chain", "around Car square 60 m update every 8 s"), 0
     for seed in range(3):
-        settings = Settings("mqc", ByTime(4 * S), predictor=predictor)
+        settings = ReuseSettings("mqc", ByTime(4 * S), predictor=predictor)
         thresholds = Thresholds(0.5, 0.5)
         on, off = (run(text, seed, replace(settings, stop=stop), thresholds) for stop in (True, False))
         assert on.delivered.equals(off.delivered)
@@ -172,7 +172,7 @@ def test_an_optimist_shares_more_than_a_pessimist(seed: int) -> None:
     text = text_of("sequence", "around Car square 60 m update every 12 s")
 
     def processed(predictor: Any) -> int:
-        settings = Settings("mqc", ByTime(4 * S), predictor=predictor)
+        settings = ReuseSettings("mqc", ByTime(4 * S), predictor=predictor)
         return run(text, seed, settings, Thresholds(0.6, 0.6)).counts["Near"].processed
 
     assert processed("optimistic") <= processed("event pattern") <= processed("pessimistic")
@@ -184,9 +184,9 @@ def test_an_optimist_shares_more_than_a_pessimist(seed: int) -> None:
 def test_estimators(estimator: Any, predictor: Any) -> None:
     if estimator == "per neighbour" and predictor is not None:
         with pytest.raises(SituError, match="cannot be compared"):
-            Settings("mqc", estimator=estimator, predictor=predictor)
+            ReuseSettings("mqc", estimator=estimator, predictor=predictor)
         return
-    settings = Settings("mqc", ByTime(4 * S), estimator=estimator, predictor=predictor)
+    settings = ReuseSettings("mqc", ByTime(4 * S), estimator=estimator, predictor=predictor)
     reused = run(text_of("chain", "around Car square 60 m update every 8 s"), 1, settings, Thresholds(0.5, 0.5))
     assert all(counts.covered for counts in reused.counts.values())
     assert reused.delivered.num_rows
@@ -196,7 +196,7 @@ def test_small_cells_judge_as_atomic_events_do() -> None:
     text = text_of("sequence", AROUND)
     for seed in range(3):
         exact, cells = (
-            run(text, seed, Settings("mqc", ByCount(1), estimator=estimator), Thresholds(0.5, 0.5))
+            run(text, seed, ReuseSettings("mqc", ByCount(1), estimator=estimator), Thresholds(0.5, 0.5))
             for estimator in ("exact", Cells(1e-3, 1))
         )
         assert exact.counts == cells.counts
@@ -220,7 +220,7 @@ class Ticks:
 def test_settings_are_chosen_for_every_operator_and_explained() -> None:
     text = text_of_graph("counts", "around Car square 60 m update every 10 s")
     tables = tables_of(crowd(1))
-    reused = reuse(text, "Near", tables, Settings(auto=True), Thresholds(0.5, 0.5))
+    reused = reuse(text, "Near", tables, ReuseSettings(auto=True), Thresholds(0.5, 0.5))
     assert set(reused.chosen) == {"Many", "Near"} == set(reused.work)
     for name, words in reused.chosen.items():
         assert words.startswith(("reuse on: mqc", "reuse on: mnh", "reuse off; "))
@@ -248,7 +248,7 @@ def test_dear_operators_share(over: Any) -> None:
     body = "detect Car as a then Lamp(IsDear(a.v, v)) as b within 4 s assign v = b.v"
     text = f"{STREAMS}subscribe Near for Car(id)\n  {body}\n  around Car square 60 m update every 10 s\n"
     work, tables = Work(), tables_of(crowd(2))
-    settings = Settings(over=over, auto=True)
+    settings = ReuseSettings(over=over, auto=True)
     reused = reuse(text, "Near", tables, settings, Thresholds(0.6, 0.6), work.functions, work.clock)
     assert reused.chosen["Near"].startswith("reuse on: ")
     assert reused.counts["Near"].processed < reused.counts["Near"].asked / 2
@@ -259,8 +259,8 @@ def test_dear_operators_share(over: Any) -> None:
 def test_where_time_says_that_nothing_is_saved_reuse_is_off() -> None:
     """By this clock all takes the same time, so processing a selection costs nothing."""
     text = text_of("chain", AROUND)
-    reused = reuse(text, "Near", tables_of(crowd(1)), Settings(auto=True), Thresholds(0.5, 0.5), clock=Ticks(1.0))
+    reused = reuse(text, "Near", tables_of(crowd(1)), ReuseSettings(auto=True), Thresholds(0.5, 0.5), clock=Ticks(1.0))
     assert all(words.startswith("reuse off; does not pay") for words in reused.chosen.values())
     assert all(counts.processed == counts.asked for counts in reused.counts.values())
-    nothing = reuse(text, "Near", tables_of({"Car": [], "Lamp": []}), Settings(auto=True), clock=Ticks(1.0))
+    nothing = reuse(text, "Near", tables_of({"Car": [], "Lamp": []}), ReuseSettings(auto=True), clock=Ticks(1.0))
     assert nothing.chosen["Near"] == "reuse off; nothing was sampled"

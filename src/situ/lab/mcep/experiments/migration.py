@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.mcep.experiments.migration_trips import Application, Parameters, Town, Trip
 from situ.lab.mcep.migration.greedy_migration import greedy_migration
@@ -151,7 +151,7 @@ def _curve(xs: Sequence[float], by_trip: Sequence[Sequence[Use]], future: str, w
 # ---- what the paper says
 
 
-def _parts_6h(curves: dict[str, Points]) -> tuple[Part, ...]:
+def _parts_6h(curves: dict[str, Points]) -> tuple[CheckedClaim, ...]:
     bdp = {name: points for name, points in curves.items() if name.endswith("bdp")}
     latency = {name: points for name, points in curves.items() if name.endswith("latency")}
     first, last = ([points[at][1] for points in bdp.values()] for at in (0, -1))
@@ -159,22 +159,22 @@ def _parts_6h(curves: dict[str, Points]) -> tuple[Part, ...]:
     least, most = min(slower, key=slower.__getitem__), max(slower, key=slower.__getitem__)
     saved = 1 - bdp["Video, exact: bdp"][-1][1]
     return (
-        Part(
+        CheckedClaim(
             "costs are comparable where there is little state",
             f"without state, MigCEP's are {min(first):.2f} to {max(first):.2f} of greedy's",
             max(abs(1 - y) for y in first) <= 0.1,
         ),
-        Part(
+        CheckedClaim(
             "the larger the state, the more MigCEP saves",
             f"with the largest state, MigCEP's are {min(last):.2f} to {max(last):.2f} of greedy's",
             all(points[-1][1] < points[len(points) // 2][1] < points[0][1] for points in bdp.values()),
         ),
-        Part(
+        CheckedClaim(
             "up to 40% are saved",
             f"{saved:.0%} are saved with 100,000 KiB and a known future",
             saved >= SAVED,
         ),
-        Part(
+        CheckedClaim(
             "the streaming latency of greedy migration is lower",
             f"MigCEP's is {slower[least]:.2f} times ({least[0]}, {least[1]:,.0f}) to {slower[most]:.2f} times "
             f"({most[0]}, {most[1]:,.0f}) greedy's",
@@ -183,12 +183,12 @@ def _parts_6h(curves: dict[str, Points]) -> tuple[Part, ...]:
     )
 
 
-def _rises(name: str, points: Points) -> Part:
+def _rises(name: str, points: Points) -> CheckedClaim:
     ys = [y for _, y in points]
     seen = f"{name}: from {ys[0]:.2f} with events of {points[0][0]:g} bytes to {ys[-1]:.2f} with {points[-1][0]:g}"
-    return Part("the benefit decreases with larger events", seen, ys == sorted(ys))
+    return CheckedClaim("the benefit decreases with larger events", seen, ys == sorted(ys))
 
 
-def _below(curves: dict[str, Points], claim: str) -> Part:
+def _below(curves: dict[str, Points], claim: str) -> CheckedClaim:
     highest = max(y for points in curves.values() for _, y in points)
-    return Part(claim, f"at most {highest:.2f} of greedy's", highest < 1)
+    return CheckedClaim(claim, f"at most {highest:.2f} of greedy's", highest < 1)

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from situ.kernel.arrays import I64
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.ingolstadt import trace
 from situ.lab.mcep.prediction.regions import QueryEvents
-from situ.lab.mcep.prediction.simulate import Predictor, Settings, Switches, simulate
+from situ.lab.mcep.prediction.simulate import PredictionSettings, Predictor, Switches, simulate
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 
@@ -57,7 +57,7 @@ subscribe SpeedDrops for Vehicle(vehicle)
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class TrafficTrace:
     """The trace, and the vehicles that ask."""
 
     vehicles: pa.Table
@@ -68,10 +68,12 @@ class Traffic:
         self, edge_m: float, deliver: Deliver, predictor: Predictor | None, threshold: float = 0.0
     ) -> Switches:
         events = QueryEvents.of(resolve(parse(speed_drops(edge_m, deliver, threshold))), {"Vehicle": self.vehicles})
-        return simulate(events, self.consumers, Settings(predictor=predictor), np.random.default_rng(self.seed))
+        return simulate(
+            events, self.consumers, PredictionSettings(predictor=predictor), np.random.default_rng(self.seed)
+        )
 
 
-def traffic(scale: Scale, seed: int) -> Traffic:
+def traffic(scale: Scale, seed: int) -> TrafficTrace:
     """Consumers at random. The trace has all vehicles at whole seconds; here each has a phase of its own, as vehicles
     do not report in step."""
     rng = np.random.default_rng(seed)
@@ -86,7 +88,7 @@ def traffic(scale: Scale, seed: int) -> Traffic:
     count = FEW_CONSUMERS if scale is QUICK else CONSUMERS
     consumers = tuple(str(name) for name in rng.choice(able, count, replace=False))
     shifted = times + rng.integers(0, S, len(names))[number]
-    return Traffic(rows.set_column(0, "time_us", pa.array(shifted)), consumers, seed)
+    return TrafficTrace(rows.set_column(0, "time_us", pa.array(shifted)), consumers, seed)
 
 
 def figure_6e(scale: Scale, seed: int, say: Say) -> Figure:
@@ -138,7 +140,7 @@ def figure_6f(scale: Scale, seed: int, say: Say) -> Figure:
         (
             _trend("more eagerness makes results more complete", completeness, 1),
             _trend("and less precise", precision, -1),
-            Part(
+            CheckedClaim(
                 "latencies of switches come near to zero (section 2.3; here: a tenth of on demand, at a precision of "
                 "0.9, with an eagerness as long as the switch on demand takes)",
                 str(as_long),
@@ -201,7 +203,7 @@ class AsLong:
         )
 
 
-def as_long_as_on_demand(town: Traffic) -> AsLong:
+def as_long_as_on_demand(town: TrafficTrace) -> AsLong:
     """One future graph, best effort: there, no switch waits for the one before it, which would favour prediction."""
     on_demand = town.switches(EDGE_M, "best effort", None)
     expected = town.switches(EDGE_M, "best effort", Predictor("expected"))
@@ -228,19 +230,19 @@ def _of_prepared(run: Switches) -> Switches:
     return replace(run, precision=run.precision[used])
 
 
-def _parts_6e(curves: dict[str, Points], found: dict[str, list[Switches]]) -> tuple[Part, ...]:
+def _parts_6e(curves: dict[str, Points], found: dict[str, list[Switches]]) -> tuple[CheckedClaim, ...]:
     late_s = {name: [float(run.late_us.mean()) / S for run in runs] for name, runs in found.items()}
     longest_s = max(float(run.late_us.max()) for run in found["MCEP complete"]) / S
     exact, near = ([y for _, y in curves[f"{name} complete: precision"]] for name in ("MCEP", "opp."))
     on_demand, prepared = (curves[f"{name} incomplete: completeness"] for name in ("MCEP", "opp."))
     return (
-        Part(
+        CheckedClaim(
             "on demand and complete, precision is always 1, and results are late",
             f"precision {min(exact):.3f}; a switch takes {late_s['MCEP complete'][0]:.2f} to "
             f"{late_s['MCEP complete'][-1]:.2f} s on average, {longest_s:.1f} s at most",
             min(exact) == 1.0,
         ),
-        Part(
+        CheckedClaim(
             "opportunistic and complete is close to the optimum",
             f"precision {min(near):.3f} to {max(near):.3f}; a switch takes {late_s['opp. complete'][0]:.2f} to "
             f"{late_s['opp. complete'][-1]:.2f} s on average",
@@ -248,7 +250,7 @@ def _parts_6e(curves: dict[str, Points], found: dict[str, list[Switches]]) -> tu
         ),
         _trend("on demand, larger interests are less complete", on_demand, -1),
         _trend("opportunistic, too", prepared, -1),
-        Part(
+        CheckedClaim(
             "opportunistic is more complete than on demand, where there is much to process",
             f"{prepared[-1][1]:.3f} against {on_demand[-1][1]:.3f} at {on_demand[-1][0]:g} m",
             prepared[-1][1] > on_demand[-1][1],
@@ -256,7 +258,7 @@ def _parts_6e(curves: dict[str, Points], found: dict[str, list[Switches]]) -> tu
     )
 
 
-def _parts_6g(curves: dict[str, Points], found: dict[float, list[Switches]]) -> tuple[Part, ...]:
+def _parts_6g(curves: dict[str, Points], found: dict[float, list[Switches]]) -> tuple[CheckedClaim, ...]:
     grows = [_trend(f"more locations are more precise ({name})", points, 1) for name, points in curves.items()]
     ends = [points[-1][1] for points in curves.values()]
     graphs = [float(runs[-1].prepared.mean()) for runs in found.values()]
@@ -264,7 +266,7 @@ def _parts_6g(curves: dict[str, Points], found: dict[float, list[Switches]]) -> 
     told = [f"{name}: {graph:.1f} graphs, {end:.3f}" for name, graph, end in zip(names, graphs, ends, strict=True)]
     return (
         *grows,
-        Part(
+        CheckedClaim(
             "a higher threshold keeps more graphs, and is more precise",
             f"with {curves[f'qor-th {names[0]}'][-1][0]:g} locations: {'; '.join(told)}",
             graphs == sorted(graphs) and ends == sorted(ends),
@@ -272,8 +274,8 @@ def _parts_6g(curves: dict[str, Points], found: dict[float, list[Switches]]) -> 
     )
 
 
-def _trend(claim: str, points: Points, sign: int) -> Part:
+def _trend(claim: str, points: Points, sign: int) -> CheckedClaim:
     """From the first point to the last, and on the whole."""
     xs, ys = zip(*points, strict=True)
     rises = sign * (ys[-1] - ys[0]) > 0 and sign * float(np.corrcoef(xs, ys)[0, 1]) > 0
-    return Part(claim, f"from {ys[0]:.3f} at {xs[0]:g} to {ys[-1]:.3f} at {xs[-1]:g}", rises)
+    return CheckedClaim(claim, f"from {ys[0]:.3f} at {xs[0]:g} to {ys[-1]:.3f} at {xs[-1]:g}", rises)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import F64
 from situ.kernel.batch import EXTENT
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.mcep.experiments.switching_cases import (
     ACCIDENT,
@@ -25,8 +25,8 @@ from situ.lab.mcep.experiments.switching_cases import (
     FRIEND,
     FRIEND_DEFINITIONS,
     STREAMS,
+    ConsumerTrip,
     S,
-    Trip,
     query,
     speeding,
     trips,
@@ -97,7 +97,7 @@ def figure_6a(scale: Scale, seed: int, say: Say) -> Figure:
         (
             _below(curves, "without optimiser", "fewer events than static graphs, without the optimiser"),
             _below(curves, "with optimiser", "fewer events than static graphs, with the optimiser"),
-            Part(
+            CheckedClaim(
                 "the optimiser saves (our bar: 60%)",
                 f"it streams {min(saved):.0%} to {max(saved):.0%} fewer events than without",
                 min(saved) >= 0.6,
@@ -135,7 +135,7 @@ def figure_6b(scale: Scale, seed: int, say: Say) -> Figure:
         (
             _ordered(means, ("update basic", "update moved 25 m", "update moved 50 m"), "fewer with a longer distance"),
             _ordered(means, ("update basic", "update every 5 s", "update every 10 s"), "fewer with a longer time"),
-            Part(
+            CheckedClaim(
                 "fewer, if quality decides",
                 f"quality 0.9 streams {means['quality 0.9']:.0%} of the most, on average",
                 means["quality 0.9"] < 1.0,
@@ -168,7 +168,7 @@ def figure_6c(scale: Scale, seed: int, say: Say) -> Figure:
         (
             _ordered(means, ("update basic", "update moved 25 m", "update moved 50 m"), "less with a longer distance"),
             _ordered(means, ("update basic", "update every 5 s", "update every 10 s"), "less with a longer time"),
-            Part("quality 0.9 keeps it", f"the lowest precision of quality 0.9 is {least:.2f}", least >= 0.9),
+            CheckedClaim("quality 0.9 keeps it", f"the lowest precision of quality 0.9 is {least:.2f}", least >= 0.9),
         ),
     )
 
@@ -205,13 +205,15 @@ def figure_6d(scale: Scale, seed: int, say: Say) -> Figure:
         "The average approach has an overhead of less than 10% for any size of the counting window, at a temporal "
         "completeness of around 80%. Not streaming history leads to 20%.",
         (
-            Part("completeness of around 80% (our bar: 0.80)", f"{complete:.0%} on average", bool(complete >= 0.8)),
-            Part(
+            CheckedClaim(
+                "completeness of around 80% (our bar: 0.80)", f"{complete:.0%} on average", bool(complete >= 0.8)
+            ),
+            CheckedClaim(
                 "at less than 10% overhead, at any size",
                 f"{min(overhead):.0%} to {max(overhead):.0%}, {np.mean(overhead):.0%} on average",
                 max(overhead) < 0.1,
             ),
-            Part("far less without history", f"{none:.0%} on average", bool(none < complete - 0.2)),
+            CheckedClaim("far less without history", f"{none:.0%} on average", bool(none < complete - 0.2)),
         ),
     )
 
@@ -222,17 +224,17 @@ FIGURES: dict[str, Experiment] = {"6a": figure_6a, "6b": figure_6b, "6c": figure
 # ---- cases
 
 
-def _trips(scale: Scale, seed: int) -> list[Trip]:
+def _trips(scale: Scale, seed: int) -> list[ConsumerTrip]:
     count, seconds = (2, 12) if scale is QUICK else (6, 30)
     return trips(count, seconds, np.random.default_rng(seed))
 
 
-def _streamed(graph: OperatorGraph, trip: Trip, interests: Interests | None = None, *, optimise: bool) -> int:
+def _streamed(graph: OperatorGraph, trip: ConsumerTrip, interests: Interests | None = None, *, optimise: bool) -> int:
     """Events streamed over all streams of the operator graph."""
     return switch(graph, "Asked", trip.events, optimise=optimise, interests=interests).counts.events_streamed
 
 
-def _extents_in_town(trip: Trip, definitions: str, readers: Mapping[str, int]) -> list[Extents]:
+def _extents_in_town(trip: ConsumerTrip, definitions: str, readers: Mapping[str, int]) -> list[Extents]:
     """All events during a trip that are streamed somewhere, once for each operator that reads them."""
     found = " or ".join(name for name in readers if name not in trip.events)
     engine = Engine(f"{STREAMS}{definitions}subscribe Found detect {found} assign n = 1", show_definitions=True)
@@ -268,7 +270,7 @@ def _graphs_with(low: tuple[F64, F64], high: tuple[F64, F64], edge_m: float, dev
     return int((axes[0] * axes[1]).sum())
 
 
-def _interests(trip: Trip, strategy: str, edge_m: float) -> Interests:
+def _interests(trip: ConsumerTrip, strategy: str, edge_m: float) -> Interests:
     half = edge_m / 2
     if strategy == "quality 0.9":
         vehicles = trip.events["Vehicle"]
@@ -279,7 +281,7 @@ def _interests(trip: Trip, strategy: str, edge_m: float) -> Interests:
     return interests_of(trip.updates, subscription.update)
 
 
-def _precision(trip: Trip, interests: Interests, edge_m: float) -> float:
+def _precision(trip: ConsumerTrip, interests: Interests, edge_m: float) -> float:
     """From one location update to the next: of the events in the region that is processed, those in the region around
     the consumer. The mean over a trip."""
     updates, vehicles = trip.updates, trip.events["Vehicle"]
@@ -302,18 +304,18 @@ def _inside(x: F64, y: F64, middle_x: float, middle_y: float, edge_m: float) -> 
 # ---- parts of claims
 
 
-def _below(curves: Mapping[str, Points], which: str, claim: str) -> Part:
+def _below(curves: Mapping[str, Points], which: str, claim: str) -> CheckedClaim:
     values = {name: [y for _, y in curves[f"{name}, {which}"]] for name in APPLICATIONS}
     seen = ", ".join(f"{name} {_range(some)}" for name, some in values.items())
-    return Part(claim, f"{seen} of what static graphs stream", max(max(some) for some in values.values()) < 1.0)
+    return CheckedClaim(claim, f"{seen} of what static graphs stream", max(max(some) for some in values.values()) < 1.0)
 
 
-def _ordered(means: Mapping[str, float], strategies: Sequence[str], claim: str) -> Part:
+def _ordered(means: Mapping[str, float], strategies: Sequence[str], claim: str) -> CheckedClaim:
     values = [means[strategy] for strategy in strategies]
     seen = ", ".join(
         f"{strategy.removeprefix('update ')} {value:.2f}" for strategy, value in zip(strategies, values, strict=True)
     )
-    return Part(claim, f"on average: {seen}", all(a >= b for a, b in pairwise(values)))
+    return CheckedClaim(claim, f"on average: {seen}", all(a >= b for a, b in pairwise(values)))
 
 
 def _range(values: Sequence[float]) -> str:

@@ -77,7 +77,7 @@ def query(rule: str, edge_m: float, lifetime: str = "lifetime 60 s", update: str
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
+class ConsumerTrip:
     """A consumer on the way: its location updates, one in a second, and the events of that time and of that before."""
 
     updates: Updates
@@ -88,7 +88,7 @@ class Trip:
         return int(self.updates.times_us[0])
 
 
-def trips(count: int, seconds: int, rng: np.random.Generator) -> list[Trip]:
+def trips(count: int, seconds: int, rng: np.random.Generator) -> list[ConsumerTrip]:
     """Vehicles at random that are on the way for so long, after the town has filled.
 
     The trace has all vehicles at whole seconds; here each has a phase of its own, as vehicles do not report in step.
@@ -118,8 +118,8 @@ def trips(count: int, seconds: int, rng: np.random.Generator) -> list[Trip]:
         mine = order[own]
         me = Updates(pa.array([names[chosen]] * len(mine)), times[mine], x[mine], y[mine])
         begin_us, end_us = int(times[mine[0]]) - BEFORE_S * S, int(times[mine[-1]])
-        made.append(Trip(me, {"Vehicle": _between(table, begin_us, end_us), "Frame": _between(frames, begin_us, end_us),
-                              "Me": _consumer(me)}))  # fmt: skip
+        vehicles, images = (_between(events, begin_us, end_us) for events in (table, frames))
+        made.append(ConsumerTrip(me, {"Vehicle": vehicles, "Frame": images, "Me": _consumer(me)}))
     return made
 
 

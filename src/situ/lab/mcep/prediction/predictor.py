@@ -29,7 +29,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class InterestCriteria:
     """What `determine_interests` goes by: the region's shape, the thresholds that make a place redundant, the order in
     which places are looked at, and how many recent events all chosen regions may hold together (s_max)."""
 
@@ -83,7 +83,7 @@ def scattered(x: float, y: float, radius_m: float, count: int, rng: np.random.Ge
 
 
 def determine_interests(
-    places: Places, predicted: tuple[float, float], event_x: F64, event_y: F64, choice: Choice
+    places: Places, predicted: tuple[float, float], event_x: F64, event_y: F64, choice: InterestCriteria
 ) -> I64:
     """The places for which graphs are prepared, in the order in which they were chosen (Figure 4).
 
@@ -92,7 +92,7 @@ def determine_interests(
     (line 8).
 
     >>> places = equidistant(0.0, 0.0, 5.0, 9)
-    >>> choice = Choice(10.0, 10.0, False, 0.5, 0.5, "location")
+    >>> choice = InterestCriteria(10.0, 10.0, False, 0.5, 0.5, "location")
     >>> determine_interests(places, (0.0, 0.0), np.array([0.0, 12.0]), np.array([0.0, 12.0]), choice).tolist()
     [0, 8]
     """

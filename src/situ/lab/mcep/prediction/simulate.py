@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from situ.core.errors import InputError
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
-from situ.lab.mcep.prediction.predictor import Choice, Policy, dead_reckoning, determine_interests, scattered
+from situ.lab.mcep.prediction.predictor import InterestCriteria, Policy, dead_reckoning, determine_interests, scattered
 from situ.lab.mcep.prediction.progress import Progress
 from situ.lab.mcep.prediction.regions import Processing, QueryEvents
 from situ.lab.quality.atoms import AtomSets
@@ -48,7 +48,7 @@ class Predictor:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PredictionSettings:
     """What a run needs besides the query: the time per event, how long events are recent, and perhaps a predictor."""
 
     latency_us: int = 5_000
@@ -87,7 +87,7 @@ class Switches:
 
 
 def simulate(
-    events: QueryEvents, consumers: Sequence[object], settings: Settings, rng: np.random.Generator
+    events: QueryEvents, consumers: Sequence[object], settings: PredictionSettings, rng: np.random.Generator
 ) -> Switches:
     """All switches of some consumers, each from one interest to the next but the first and the last: before the first
     there is nothing to switch from, and the last does not end."""
@@ -171,7 +171,7 @@ class _Consumer:
         track = order[np.append(np.diff(updates.times_us[order]) > 0, True)[: len(order)]]  # the last of a time
         return cls(updates.times_us[track], updates.x[track], updates.y[track], regions)
 
-    def switches(self, events: QueryEvents, settings: Settings, rng: np.random.Generator) -> list[_Switch]:
+    def switches(self, events: QueryEvents, settings: PredictionSettings, rng: np.random.Generator) -> list[_Switch]:
         found: list[_Switch] = []
         free_us = EVER
         for number, asked in enumerate(self.regions):
@@ -185,7 +185,7 @@ class _Consumer:
         return found[1:]
 
     def _prepared(
-        self, events: QueryEvents, asked: Processing, settings: Settings, rng: np.random.Generator
+        self, events: QueryEvents, asked: Processing, settings: PredictionSettings, rng: np.random.Generator
     ) -> list[_Graph]:
         """The graphs that run when an interest starts."""
         predictor = settings.predictor
@@ -200,11 +200,13 @@ class _Consumer:
         places = scattered(*predicted, predictor.radius_m, predictor.places, rng)
         recent = events.between(begin_us - settings.recent_us, begin_us)
         thresholds = _thresholds(events)
-        choice = Choice(*_shape(events), *thresholds, predictor.policy, predictor.most_events)
+        choice = InterestCriteria(*_shape(events), *thresholds, predictor.policy, predictor.most_events)
         chosen = determine_interests(places, predicted, events.x[recent], events.y[recent], choice)
         return [_Graph(float(places.x[k]), float(places.y[k]), begin_us) for k in chosen]
 
-    def _deployed_at(self, events: QueryEvents, asked: Processing, predictor: Predictor, settings: Settings) -> int:
+    def _deployed_at(
+        self, events: QueryEvents, asked: Processing, predictor: Predictor, settings: PredictionSettings
+    ) -> int:
         """How many updates are known when graphs are deployed; 0 if they cannot be."""
         if predictor.eagerness_us != "expected":
             return int(np.searchsorted(self.times_us, asked.start_us - predictor.eagerness_us, side="right"))
@@ -223,7 +225,9 @@ class _Consumer:
         return dead_reckoning(self.times_us[:known], self.x[:known], self.y[:known], at_us)
 
 
-def _switch(events: QueryEvents, asked: Processing, graphs: list[_Graph], free_us: int, settings: Settings) -> _Switch:
+def _switch(
+    events: QueryEvents, asked: Processing, graphs: list[_Graph], free_us: int, settings: PredictionSettings
+) -> _Switch:
     """The switch to an interest; what came before it is delivered at `free_us`."""
     used = _best(events, asked, graphs, settings)
     place = graphs[used] if used >= 0 else _Graph(asked.x, asked.y, free_us)
@@ -251,7 +255,7 @@ def _switch(events: QueryEvents, asked: Processing, graphs: list[_Graph], free_u
     )
 
 
-def _best(events: QueryEvents, asked: Processing, graphs: list[_Graph], settings: Settings) -> int:
+def _best(events: QueryEvents, asked: Processing, graphs: list[_Graph], settings: PredictionSettings) -> int:
     """The prepared graph whose quality on the most recent events suffices, and is the best; -1 if there is none."""
     if not graphs:
         return -1

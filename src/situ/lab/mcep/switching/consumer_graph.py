@@ -16,9 +16,9 @@ from situ.kernel.operator import Context, no_events
 from situ.lab.mcep.switching.arrivals import Arrivals
 from situ.lab.mcep.switching.buffer import NUMBER, Buffer, Numbering, whole_numbers
 from situ.lab.mcep.switching.host import OperatorHost
-from situ.lab.mcep.switching.initialisation import History, Initialisation, Recent, WindowHistory, basic_history
+from situ.lab.mcep.switching.initialisation import EndingInterest, History, Initialisation, WindowHistory, basic_history
 from situ.lab.mcep.switching.locality import preserves_locality
-from situ.lab.mcep.switching.messages import Counts, Link, Marker
+from situ.lab.mcep.switching.messages import EventChannel, Marker, SwitchingCosts
 from situ.lab.mcep.switching.outgoing import ToConsumer, ToReaders
 from situ.lab.mcep.switching.provenance import Provenance
 from situ.lab.mcep.switching.range_query import RangeQuery
@@ -30,7 +30,7 @@ NOWHERE = Region(np.nan, np.nan, 0.0, 0.0, False)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GraphTemplate:
     """What the graphs of all consumers of a subscription have in common.
 
     `per_arrival`: so many historical events are streamed while one event arrives; None: history takes no time.
@@ -49,9 +49,11 @@ class Plan:
 class ConsumerGraph:
     """The graph starts with its first interest, and is switched from one to the next."""
 
-    def __init__(self, plan: Plan, store: EventStore, arrivals: Arrivals, provenance: Provenance | None = None) -> None:
+    def __init__(
+        self, plan: GraphTemplate, store: EventStore, arrivals: Arrivals, provenance: Provenance | None = None
+    ) -> None:
         self._plan, self._store, self._arrivals = plan, store, arrivals
-        self.counts, self._provenance = Counts(), provenance
+        self.counts, self._provenance = SwitchingCosts(), provenance
         self._next_number = len(arrivals)
         self._basic = basic_history(plan.graph, plan.subscription.name)
         self._windows = WindowHistory(plan.graph, plan.subscription.name, plan.contexts)
@@ -61,7 +63,7 @@ class ConsumerGraph:
         self._queries = [RangeQuery(name, store, outgoing) for name, outgoing in producers.items()]
         self._hosts = []
         for name, context in plan.contexts.items():
-            links = [Link(read, name, producers[read].buffer, self.counts) for read in context.operator.inputs]
+            links = [EventChannel(read, name, producers[read].buffer, self.counts) for read in context.operator.inputs]
             for link in links:
                 producers[link.producer].links.append(link)
             outgoing: ToReaders | ToConsumer = self.consumer
@@ -147,7 +149,7 @@ class ConsumerGraph:
             made = self._producers[event_type].buffer.now
             return concat(made) if made else None
 
-        return self._windows.estimate(Recent(since_us, recent))
+        return self._windows.estimate(EndingInterest(since_us, recent))
 
     # --- arrivals
 

@@ -21,13 +21,13 @@ from situ.kernel.operator import Chosen, Context, RunningOperator, no_events
 from situ.kernel.state.groups import GroupIndex
 from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import NUMBER, as_origins, whole_numbers
-from situ.lab.mcep.switching.messages import Counts, Kept, Link, Marker, Progress, Received, Streamed
+from situ.lab.mcep.switching.messages import EventChannel, Heartbeat, Kept, Marker, Received, Streamed, SwitchingCosts
 from situ.lab.mcep.switching.provenance import Provenance
 from situ.lab.mcep.switching.steps import Steps, are_independent, steps_of, with_windows
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedSteps:
     """Steps that were done for an interest: what each read, and the rows of `events` that came of it."""
 
     index: GroupIndex
@@ -49,10 +49,10 @@ class Outgoing(Protocol):
         """No event before this time will follow."""
 
 
-class Input:
+class ChannelInput:
     """One stream that an operator reads: what waits, up to when it is known, and whether a marker stands there."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: EventChannel) -> None:
         self.link = link
         self.marker: Marker | None = None
         self.begin()
@@ -71,7 +71,7 @@ class Input:
         match message:
             case Streamed(events) | Kept(events):
                 self.inbox.add(self._named(events))
-            case Progress(before_us):
+            case Heartbeat(before_us):
                 self.before_us = before_us
             case Marker():
                 self.marker = message
@@ -95,16 +95,16 @@ class OperatorHost:
     otherwise (best effort) it ceases at the first one."""
 
     def __init__(
-        self, context: Context, inputs: Sequence[Link], outgoing: Outgoing, counts: Counts,
+        self, context: Context, inputs: Sequence[EventChannel], outgoing: Outgoing, counts: SwitchingCosts,
         provenance: Provenance | None = None, *, optimise: bool, complete: bool,
     ) -> None:  # fmt: skip
         self._context, self._counts, self._provenance = with_windows(context), counts, provenance
         self._name = context.operator.name
-        self._inputs = {link.producer: Input(link) for link in inputs}
+        self._inputs = {link.producer: ChannelInput(link) for link in inputs}
         self._outgoing = outgoing
         self._complete = complete
         self._reuses = optimise and are_independent(self._context)
-        self._done: Done | None = None
+        self._done: CompletedSteps | None = None
         self._running: RunningOperator | None = None
         self._is_first_pass = True
         self._reused = 0
@@ -157,7 +157,7 @@ class OperatorHost:
             self._outgoing.stream(events)
         self._outgoing.progress(low_us)
 
-    def _catch_up(self, inputs: Mapping[str, Batch], before_us: int, done: Done) -> tuple[Batch, int]:
+    def _catch_up(self, inputs: Mapping[str, Batch], before_us: int, done: CompletedSteps) -> tuple[Batch, int]:
         """The history of an interest. Steps that are closed, and were done before with the same events, are reused."""
         steps = steps_of(self._context, inputs)
         codes = done.index.numbers(steps.contents(np.arange(len(steps))), len(steps))
@@ -183,7 +183,7 @@ class OperatorHost:
         if self._provenance is not None:
             self._provenance.selected(self._name, self._number, steps.events, steps.offsets)
 
-    def _to_reuse(self, steps: Steps) -> Done:
+    def _to_reuse(self, steps: Steps) -> CompletedSteps:
         events = concat([no_events(self._context), *self._produced])
         owner = steps.rows_of(whole_numbers(events, "_selection"), events.columns[ORIGINS])
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(steps)))])
@@ -191,10 +191,10 @@ class OperatorHost:
         rows = np.flatnonzero((steps.closes_us < self._processed_us) | (self._processed_us == NO_DEADLINE))
         index = GroupIndex()
         index.numbers(steps.contents(rows), len(rows))
-        return Done(index, rows, offsets, events.take(np.argsort(owner, kind="stable")))
+        return CompletedSteps(index, rows, offsets, events.take(np.argsort(owner, kind="stable")))
 
 
-def _results(steps: Steps, rows: I64, done: Done, codes: I64) -> Batch:
+def _results(steps: Steps, rows: I64, done: CompletedSteps, codes: I64) -> Batch:
     """The complex events of steps that were done for the interest before, under the numbers of these steps."""
     old = done.rows[codes[rows]]
     counts = np.diff(done.offsets)[old]

@@ -49,7 +49,7 @@ def basic_history(graph: OperatorGraph, output: str) -> History:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class EndingInterest:
     """What a consumer's operators have read for the interest that ends: from its start, less the lifetime, on, complex
     events of it are delivered. `events`: by type, those in its region, and as far back as relevance time spans go."""
 
@@ -68,7 +68,7 @@ class WindowHistory:
         self._estimates_us: dict[tuple[str, int, str], int] = {}
         self._ended, self._found = Counter[tuple[str, int, str]](), Counter[tuple[str, int, str]]()
 
-    def estimate(self, recent: Recent) -> History:
+    def estimate(self, recent: EndingInterest) -> History:
         back_us: dict[str, int] = {}
 
         def visit(name: str, above_us: int) -> None:
@@ -88,7 +88,7 @@ class WindowHistory:
         shares = [self._found[window] / ended for window, ended in self._ended.items() if ended]
         return History(back_us, math.prod(shares))
 
-    def _needs(self, name: str, number: int, execution: Execution, recent: Recent) -> dict[str, int]:
+    def _needs(self, name: str, number: int, execution: Execution, recent: EndingInterest) -> dict[str, int]:
         """How long each window of a case takes."""
         needs_us = {}
         for window in execution.cases[number].windows:
@@ -99,7 +99,7 @@ class WindowHistory:
         return needs_us
 
     def _counted(
-        self, key: tuple[str, int, str], window: SelectionWindow, most: int, relevance_us: int, recent: Recent
+        self, key: tuple[str, int, str], window: SelectionWindow, most: int, relevance_us: int, recent: EndingInterest
     ) -> int:
         """The time that a counting window takes. Where nothing is known of it, the relevance time span."""
         events = recent.events(window.event_type)

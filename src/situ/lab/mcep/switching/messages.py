@@ -45,7 +45,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Heartbeat:
     """A heart beat: no event before this time will follow."""
 
     before_us: int
@@ -58,12 +58,12 @@ class Kept:
     events: Batch
 
 
-Message: TypeAlias = Marker | Streamed | Log | Progress
-Received: TypeAlias = Marker | Streamed | Kept | Progress
+Message: TypeAlias = Marker | Streamed | Log | Heartbeat
+Received: TypeAlias = Marker | Streamed | Kept | Heartbeat
 
 
 @dataclass(slots=True)
-class Counts:
+class SwitchingCosts:
     """What one consumer's operator graph cost. Streams are named (producer, reader).
 
     `overhead`: complex events that were detected for an interest and were too early to be delivered.
@@ -83,7 +83,7 @@ class Counts:
         """Over all streams: those of the range queries, and those between operators."""
         return self.streamed.total()
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: SwitchingCosts) -> None:
         for name in ("streamed", "logged", "log_messages", "reused", "steps_run", "steps_reused"):
             getattr(self, name).update(getattr(other, name))
         self.switches += other.switches
@@ -99,11 +99,11 @@ class Counts:
         return "\n".join(lines)
 
 
-class Link:
+class EventChannel:
     """A FIFO stream from a producer to a reader. What was streamed for the interest before is in the event storage, in
     `buffer`; there a reader finds what markers and logs name."""
 
-    def __init__(self, producer: str, reader: str, buffer: Buffer, counts: Counts) -> None:
+    def __init__(self, producer: str, reader: str, buffer: Buffer, counts: SwitchingCosts) -> None:
         self.producer, self._buffer = producer, buffer
         self._name, self._counts = (producer, reader), counts
         self._queue: deque[Received] = deque()
@@ -122,7 +122,7 @@ class Link:
                 if message.reuse_since_us is not None:
                     self._counts.reused[self._name] += len(self._buffer.reused)
                     self._queue.append(Kept(self._buffer.reused))
-            case Progress():
+            case Heartbeat():
                 self._queue.append(message)
             case _:
                 assert_never(message)

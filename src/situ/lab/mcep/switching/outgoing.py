@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from situ.kernel.batch import ORIGINS, Batch, concat
 from situ.lab.mcep.switching.buffer import NUMBER, Buffer, Numbering, whole_numbers
-from situ.lab.mcep.switching.messages import Counts, Link, Log, Marker, Progress, Streamed
+from situ.lab.mcep.switching.messages import EventChannel, Heartbeat, Log, Marker, Streamed, SwitchingCosts
 from situ.lab.mcep.switching.provenance import Provenance
 
 
@@ -25,7 +25,7 @@ class ToReaders:
         self, buffer: Buffer, numbering: Numbering | None, provenance: Provenance | None = None, *, optimise: bool,
         history_us: Mapping[str, int] | None, log_every_us: int,
     ) -> None:  # fmt: skip
-        self.buffer, self.links = buffer, list[Link]()
+        self.buffer, self.links = buffer, list[EventChannel]()
         self._numbering, self._provenance, self._optimise = numbering, provenance, optimise
         self._history_us, self._log_every_us = history_us, log_every_us
 
@@ -65,13 +65,13 @@ class ToReaders:
 
     def progress(self, before_us: int) -> None:
         for link in self.links:
-            link.send(Progress(before_us))
+            link.send(Heartbeat(before_us))
 
 
 class ToConsumer:
     """Delivers complex events in spatiotemporal order: all of an interest before all of the next, by time within."""
 
-    def __init__(self, lifetime_us: int, counts: Counts) -> None:
+    def __init__(self, lifetime_us: int, counts: SwitchingCosts) -> None:
         self._lifetime_us, self._counts = lifetime_us, counts
         self._marker: Marker | None = None
         self._found: list[Batch] = []

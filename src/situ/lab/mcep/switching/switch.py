@@ -18,9 +18,9 @@ from situ.io.rows.conform import conform
 from situ.kernel.batch import Batch, as_timestamps
 from situ.kernel.operator import Context, contexts_of, no_events
 from situ.lab.mcep.switching.arrivals import Arrivals, arrivals_of, located
-from situ.lab.mcep.switching.consumer_graph import ConsumerGraph, Plan
+from situ.lab.mcep.switching.consumer_graph import ConsumerGraph, GraphTemplate
 from situ.lab.mcep.switching.initialisation import Initialisation
-from situ.lab.mcep.switching.messages import Counts
+from situ.lab.mcep.switching.messages import SwitchingCosts
 from situ.lab.mcep.switching.provenance import Provenance
 from situ.mobility.history import history_us
 from situ.mobility.interests import BASIC, Interests, Updates, interests_of
@@ -38,7 +38,7 @@ class Switched:
     consumer."""
 
     delivered: pa.Table
-    counts: Counts
+    counts: SwitchingCosts
     expected_completeness: float | None
     provenance: Mapping[object, Provenance]
 
@@ -81,7 +81,7 @@ def switch(
     contexts = contexts_of(graph, functions, provenance=True)
     complete = (deliver or subscription.deliver or "complete") == "complete"
     contexts = {name: context for name, context in contexts.items() if name in needed}
-    plan = Plan(graph, subscription, contexts, initialisation, optimise, complete, per_arrival, log_every_us)
+    plan = GraphTemplate(graph, subscription, contexts, initialisation, optimise, complete, per_arrival, log_every_us)
     places = {
         stream.name: _located(stream, events) for stream in graph.streams if _is_read(stream, subscription, needed)
     }
@@ -89,7 +89,7 @@ def switch(
         interests = _interests(subscription, places)
     read = arrivals_of({name: places[name] for name in sorted(history_us(graph, subscription_name))})
     graphs = _run(plan, read, interests, provenance)
-    counts = Counts()
+    counts = SwitchingCosts()
     for one, _ in graphs.values():
         counts.add(one.counts)
     expected = [share for one, _ in graphs.values() for share in one.expected]
@@ -133,7 +133,7 @@ def _interests(subscription: Subscription, places: Mapping[str, StoredEvents]) -
 
 
 def _run(
-    plan: Plan, arrivals: Arrivals, interests: Interests, provenance: bool
+    plan: GraphTemplate, arrivals: Arrivals, interests: Interests, provenance: bool
 ) -> dict[object, tuple[ConsumerGraph, Provenance | None]]:
     """Consumers switch in order of time. They share the event store."""
     store, stored = EventStore(), 0
@@ -164,7 +164,7 @@ def _run(
     return graphs
 
 
-def _delivered(plan: Plan, graphs: Mapping[object, ConsumerGraph], type_: pa.DataType) -> pa.Table:
+def _delivered(plan: GraphTemplate, graphs: Mapping[object, ConsumerGraph], type_: pa.DataType) -> pa.Table:
     """By consumer (their values in order), as they were delivered."""
     context = plan.contexts[plan.subscription.name]
     tables = [_table(context, no_events(context), pa.scalar(None, type_), 0)]

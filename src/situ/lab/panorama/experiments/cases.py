@@ -18,7 +18,7 @@ from situ.placement.problem import CostModel, Limits, PlannedOperator, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CaseShape:
     """What kind of case is drawn. Rates and windows are log-uniform between two bounds. Complex events are a chain, or
     a `tree`: the last one reads all others."""
 
@@ -34,7 +34,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PlacementCase:
     """A query, what is known of its events, the network that they occur in, and where results go."""
 
     text: str
@@ -48,16 +48,16 @@ class Case:
         return problem_of(self.graph, self.network, self.statistics, model or Coverage(), root=self.root, limits=limits)
 
 
-def random_case(network: Network, rng: np.random.Generator, shape: Shape | None = None) -> Case:
+def random_case(network: Network, rng: np.random.Generator, shape: CaseShape | None = None) -> PlacementCase:
     """A chain: the first complex event reads primitive events only, every other one also the one before it. Each is a
     SEQ or an AND, and puts out at most as many events as its rarest input has.
 
     >>> from situ.network.generate import random_geometric
-    >>> case = random_case(random_geometric(50, np.random.default_rng(1)), np.random.default_rng(2), Shape(2, 2))
+    >>> case = random_case(random_geometric(50, np.random.default_rng(1)), np.random.default_rng(2), CaseShape(2, 2))
     >>> print(case.text[case.text.index("define") :].splitlines()[0])
     define C1(ts)
     """
-    shape = shape or Shape()
+    shape = shape or CaseShape()
     text, primitives = _query(rng, shape)
     graph = resolve(parse(text))
     rates = {
@@ -67,15 +67,15 @@ def random_case(network: Network, rng: np.random.Generator, shape: Shape | None 
         for event in primitives
     }
     root = network.names[int(rng.integers(len(network.sites)))]
-    return Case(text, graph, Statistics(rates, selectivities(graph, rates)), network, root)
+    return PlacementCase(text, graph, Statistics(rates, selectivities(graph, rates)), network, root)
 
 
-def scattered_again(case: Case, rng: np.random.Generator, shape: Shape) -> Case:
+def scattered_again(case: PlacementCase, rng: np.random.Generator, shape: CaseShape) -> PlacementCase:
     """The same query with the same rates, observed at other sites.
 
     >>> from situ.network.generate import random_geometric
     >>> case = random_case(random_geometric(50, np.random.default_rng(1)), np.random.default_rng(2))
-    >>> again = scattered_again(case, np.random.default_rng(3), Shape(sources=4))
+    >>> again = scattered_again(case, np.random.default_rng(3), CaseShape(sources=4))
     >>> len(case.statistics.rates["E1"]), len(again.statistics.rates["E1"])
     (10, 4)
     """
@@ -86,7 +86,7 @@ def scattered_again(case: Case, rng: np.random.Generator, shape: Shape) -> Case:
     return replace(case, statistics=replace(case.statistics, rates=rates))
 
 
-def _query(rng: np.random.Generator, shape: Shape) -> tuple[str, list[str]]:
+def _query(rng: np.random.Generator, shape: CaseShape) -> tuple[str, list[str]]:
     """The text of a chain, and its primitive events. Shared ones are read by an operator and by the one before it."""
     streams: list[str] = []
     rules: list[str] = []
@@ -107,7 +107,7 @@ def _query(rng: np.random.Generator, shape: Shape) -> tuple[str, list[str]]:
     return "\n".join([*declared, "", *rules, ""]), streams
 
 
-def _read_by(number: int, shape: Shape) -> list[int]:
+def _read_by(number: int, shape: CaseShape) -> list[int]:
     """The complex events that another one reads."""
     if shape.tree:
         return [*range(1, number)] if number == shape.complex_events else []

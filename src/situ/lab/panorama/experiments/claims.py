@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from situ.kernel.arrays import F64
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.panorama.experiments.sweeps import OURS
 from situ.lab.panorama.experiments.table import Curve, ratio
 
@@ -20,13 +20,13 @@ Curves: TypeAlias = dict[str, Curve]
 
 
 #: Curves on antennas, and on real topologies -> the parts of a claim.
-Judge: TypeAlias = Callable[[Curves, Curves], list[Part]]
+Judge: TypeAlias = Callable[[Curves, Curves], list[CheckedClaim]]
 
 
 # ---- Figure 9
 
 
-def diameter(here: Curves, real: Curves) -> list[Part]:
+def diameter(here: Curves, real: Curves) -> list[CheckedClaim]:
     return [
         _times("cpp", here, real, "CPP costs 8 to 10 times as much as ours", least=8),
         _times("grin", here, real, "GRIN costs up to 12 times as much as ours", most=12),
@@ -37,7 +37,7 @@ def diameter(here: Curves, real: Curves) -> list[Part]:
     ]
 
 
-def skew(here: Curves, real: Curves) -> list[Part]:
+def skew(here: Curves, real: Curves) -> list[CheckedClaim]:
     return [
         _times("cpp", here, real, "CPP costs 8 to 17 times as much as ours", least=8),
         _times("grin", here, real, "GRIN costs 7 to 12 times as much as ours", least=7),
@@ -47,16 +47,16 @@ def skew(here: Curves, real: Curves) -> list[Part]:
     ]
 
 
-def window(here: Curves, real: Curves) -> list[Part]:
+def window(here: Curves, real: Curves) -> list[CheckedClaim]:
     grin = ratio(here, "grin")
     return [
         _grows("heuristic+", here, "the larger the window, the less is gained by pulling"),
         _grows("cpp", here, "the same goes for CPP"),
-        Part(
+        CheckedClaim(
             "CPP ends near the naive plan", f"cpp ends at {here['cpp'].mean[-1]:.2g}", bool(here["cpp"].mean[-1] >= 0.9)
         ),
         _steady("grin", here, "GRIN, which never pulls, is steady"),
-        Part(
+        CheckedClaim(
             "ours approach GRIN as windows grow",
             f"GRIN costs {grin[0]:.1f} times as much as heuristic+ at the smallest window, {grin[-1]:.2f} times at the "
             "largest",
@@ -68,31 +68,31 @@ def window(here: Curves, real: Curves) -> list[Part]:
 # ---- Figures 10 and 11
 
 
-def discovery(here: Curves, real: Curves) -> list[Part]:
+def discovery(here: Curves, real: Curves) -> list[CheckedClaim]:
     both = [float(here[name].mean.min()) for name in ("heuristic", "heuristic+")]
     least = min(OURS, key=lambda name: float(here[name].mean.mean()))
     return [
-        Part(
+        CheckedClaim(
             "CPP, HEUR and HEUR+ always find a plan",
             f"the lowest rates are {here['cpp'].mean.min():.0%} for CPP (the naive plan is one of its own), "
             f"{both[0]:.0%} for heuristic and {both[1]:.0%} for heuristic+",
             min(both) == 1.0,
         ),
-        Part(
+        CheckedClaim(
             "GRIN always finds one above a factor of 2",
             f"GRIN finds one in {_above(here['grin'], 2.0):.0%} of the cases there",
             _above(here["grin"], 2.0) == 1.0,
         ),
-        Part("GR finds plans least often", f"here, on average, {least} does", least == "greedy"),
+        CheckedClaim("GR finds plans least often", f"here, on average, {least} does", least == "greedy"),
     ]
 
 
-def limits(here: Curves, real: Curves) -> list[Part]:
+def limits(here: Curves, real: Curves) -> list[CheckedClaim]:
     best = min(OURS, key=lambda name: float(here[name].mean.mean()))
     gain = 1 - here["heuristic+"].mean / here["greedy"].mean
     return [
         _falls("heuristic+", here, "a tighter limit makes plans dearer"),
-        Part(
+        CheckedClaim(
             "HEUR+ is the best of ours where limits are tight",
             f"{best} is the best on average; heuristic+ costs up to {gain.max():.0%} less than greedy",
             best == "heuristic+",
@@ -100,16 +100,16 @@ def limits(here: Curves, real: Curves) -> list[Part]:
     ]
 
 
-def chain(here: Curves, real: Curves) -> list[Part]:
+def chain(here: Curves, real: Curves) -> list[CheckedClaim]:
     gain = 1 - here["heuristic+"].mean / np.minimum(here["greedy"].mean, here["heuristic"].mean)
     lengths = here["heuristic+"].x
     return [
-        Part(
+        CheckedClaim(
             "the + variants cost up to 52% less than the others",
             f"heuristic+ costs up to {gain.max():.0%} less than the better of greedy and heuristic",
             bool(gain.max() >= 0.52),
         ),
-        Part(
+        CheckedClaim(
             "the gain grows with the chain",
             f"{gain[0]:.0%} less at {lengths[0]:g} complex events, {gain[-1]:.0%} at {lengths[-1]:g}",
             bool(gain[-1] > gain[0]),
@@ -117,18 +117,18 @@ def chain(here: Curves, real: Curves) -> list[Part]:
     ]
 
 
-def plan_time(here: Curves, real: Curves) -> list[Part]:
+def plan_time(here: Curves, real: Curves) -> list[CheckedClaim]:
     slowest = np.max([here[name].mean for name in OURS], axis=0)
     times = here["optimal"].mean / slowest
     quick = max(here[name].mean.max() for name in ("greedy", "greedy+"))
     return [
-        Part(
+        CheckedClaim(
             "the optimum takes 160 to 700 times as long as the slowest of the others",
             f"`optimal` takes {_range(times)} times as long, {here['optimal'].mean[-1]:.2g} s at "
             f"{here['optimal'].x[-1]:g} sites: it does not enumerate combinations of inputs",
             bool(times.min() >= 160),
         ),
-        Part(
+        CheckedClaim(
             "GR and GR+ need just a few milliseconds",
             f"they need {1000 * quick:.0f} ms at most, the ways through the network included",
             bool(quick < 0.01),
@@ -138,11 +138,11 @@ def plan_time(here: Curves, real: Curves) -> list[Part]:
 
 
 def proximity(low: float, high: float) -> Judge:
-    def judge(here: Curves, real: Curves) -> list[Part]:
+    def judge(here: Curves, real: Curves) -> list[CheckedClaim]:
         means = {name: float(here[name].mean.min()) for name in OURS}
         shown = ", ".join(f"{name} {value:.0%}" for name, value in means.items())
         return [
-            Part(
+            CheckedClaim(
                 f"ours come within {low:.0%} to {high:.0%} of the optimum",
                 f"the lowest means over sites are: {shown}",
                 min(means.values()) >= low,
@@ -152,12 +152,12 @@ def proximity(low: float, high: float) -> Judge:
     return judge
 
 
-def spread(here: Curves, real: Curves) -> list[Part]:
+def spread(here: Curves, real: Curves) -> list[CheckedClaim]:
     widths = {name: _width(here[name]) for name in ("cpp", "grin", *OURS)}
     shown = ", ".join(f"{name} {width:.2f}" for name, width in widths.items())
     others = min(widths["cpp"], widths["grin"])
     return [
-        Part(
+        CheckedClaim(
             "the transmission factors of ours vary little, those of CPP and GRIN a lot",
             f"from the 5th to the 95th percentile they vary by: {shown}",
             max(widths[name] for name in OURS) < others,
@@ -165,20 +165,20 @@ def spread(here: Curves, real: Curves) -> list[Part]:
     ]
 
 
-def fraud_discovery(here: Curves, real: Curves) -> list[Part]:
+def fraud_discovery(here: Curves, real: Curves) -> list[CheckedClaim]:
     above = {name: _above(here[name], 1.0) for name in OURS}
     shown = ", ".join(f"{name} {value:.0%}" for name, value in above.items())
     return [
-        Part(
+        CheckedClaim(
             "all of ours but GR find a plan in nearly 100% of the cases just above a factor of 1",
             f"above a factor of 1, on average: {shown}",
             min(above[name] for name in OURS if name != "greedy") >= 0.95,
         ),
-        Part("GR finds one in more than 80%", f"greedy: {above['greedy']:.0%}", above["greedy"] > 0.8),
+        CheckedClaim("GR finds one in more than 80%", f"greedy: {above['greedy']:.0%}", above["greedy"] > 0.8),
     ]
 
 
-def fraud_limits(here: Curves, real: Curves) -> list[Part]:
+def fraud_limits(here: Curves, real: Curves) -> list[CheckedClaim]:
     return [
         _times("cpp", here, real, "CPP costs up to 14 times as much as ours", most=14),
         _times("grin", here, real, "GRIN costs up to 6 times as much as ours", most=6),
@@ -186,7 +186,7 @@ def fraud_limits(here: Curves, real: Curves) -> list[Part]:
     ]
 
 
-def fraud_scale(here: Curves, real: Curves) -> list[Part]:
+def fraud_scale(here: Curves, real: Curves) -> list[CheckedClaim]:
     return [
         _times("cpp", here, real, "CPP costs up to 9 times as much as ours", most=9),
         _times("grin", here, real, "GRIN costs 3 to 4 times as much as ours", least=3),
@@ -198,44 +198,46 @@ def fraud_scale(here: Curves, real: Curves) -> list[Part]:
 
 def _times(
     name: str, here: Curves, real: Curves, claim: str, least: float | None = None, most: float | None = None
-) -> Part:
+) -> CheckedClaim:
     """Of means: at `least` so many times everywhere, or so many times at `most`, somewhere."""
     times = ratio(here, name)
     holds = times.min() >= least if least is not None else times.max() >= (most or 0.0)
     seen = f"{_range(times)} times as much as heuristic+; on the real topologies {_range(ratio(real, name))} times"
-    return Part(claim, seen, bool(holds))
+    return CheckedClaim(claim, seen, bool(holds))
 
 
-def _grows(name: str, here: Curves, claim: str, unit: str = "") -> Part:
+def _grows(name: str, here: Curves, claim: str, unit: str = "") -> CheckedClaim:
     first, last = here[name].mean[[0, -1]]
-    return Part(claim, f"{name} goes from {first:.2g} to {last:.2g} {unit}".strip(), bool(last > 1.05 * first))
+    return CheckedClaim(claim, f"{name} goes from {first:.2g} to {last:.2g} {unit}".strip(), bool(last > 1.05 * first))
 
 
-def _falls(name: str, here: Curves, claim: str) -> Part:
+def _falls(name: str, here: Curves, claim: str) -> CheckedClaim:
     first, last = here[name].mean[[0, -1]]
-    return Part(claim, f"{name} goes from {first:.2g} to {last:.2g}", bool(last < 0.95 * first))
+    return CheckedClaim(claim, f"{name} goes from {first:.2g} to {last:.2g}", bool(last < 0.95 * first))
 
 
-def _steady(name: str, here: Curves, claim: str) -> Part:
+def _steady(name: str, here: Curves, claim: str) -> CheckedClaim:
     means = here[name].mean
-    return Part(
+    return CheckedClaim(
         claim, f"{name} is between {means.min():.2g} and {means.max():.2g}", bool(means.max() <= 1.25 * means.min())
     )
 
 
-def _sbon(here: Curves) -> Part:
+def _sbon(here: Curves) -> CheckedClaim:
     worst = max(here, key=lambda name: float(here[name].mean.mean()))
     seen = f"on average, SBON's factor is {here['sbon'].mean.mean():.2g}, GRIN's {here['grin'].mean.mean():.2g}"
-    return Part("SBON is the worst of all", f"{seen}; the worst is {worst}", worst == "sbon")
+    return CheckedClaim("SBON is the worst of all", f"{seen}; the worst is {worst}", worst == "sbon")
 
 
-def _alike(here: Curves) -> Part:
+def _alike(here: Curves) -> CheckedClaim:
     times = np.array([ratio(here, name) for name in OURS])
     worst = OURS[int(times.max(axis=1).argmax())]
     seen = (
         f"{worst} costs up to {times.max():.1f} times as much as heuristic+, greedy+ up to {times[1].max():.2f} times"
     )
-    return Part("ours perform alike while the limit is 3 times the naive latency", seen, bool(times.max() <= 1.1))
+    return CheckedClaim(
+        "ours perform alike while the limit is 3 times the naive latency", seen, bool(times.max() <= 1.1)
+    )
 
 
 def _above(curve: Curve, x: float) -> float:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from situ.lab.panorama.experiments.cases import Case, selectivities
+from situ.lab.panorama.experiments.cases import PlacementCase, selectivities
 from situ.lab.panorama.experiments.scatter import scatter
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -53,7 +53,7 @@ subscribe Fraud
 """
 
 
-def fraud_case(network: Network, rng: np.random.Generator, antennas: int = ANTENNAS) -> Case:
+def fraud_case(network: Network, rng: np.random.Generator, antennas: int = ANTENNAS) -> PlacementCase:
     """One group of customers. All events occur at the same antennas.
 
     >>> from situ.network.generate import random_geometric
@@ -68,4 +68,4 @@ def fraud_case(network: Network, rng: np.random.Generator, antennas: int = ANTEN
     shares = {event: share * float(np.exp(rng.normal(0.0, SPREAD))) for event, share in SHARES.items()}
     rates = {event: {site: share * rate for site, rate in calls.items()} for event, share in shares.items()}
     root = network.names[int(rng.integers(len(network.sites)))]
-    return Case(text, graph, Statistics(rates, selectivities(graph, rates)), network, root)
+    return PlacementCase(text, graph, Statistics(rates, selectivities(graph, rates)), network, root)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from situ.lab.panorama.experiments.cases import Case, Shape, random_case, scattered_again
+from situ.lab.panorama.experiments.cases import CaseShape, PlacementCase, random_case, scattered_again
 from situ.lab.panorama.experiments.fraud import fraud_case
 from situ.network.generate import antennas
 from situ.network.load import load_network
@@ -33,7 +33,7 @@ WITHOUT_LIMIT = ("sbon",)
 HOLD_THE_NAIVE = ("naive", "cpp", "optimal")
 
 
-DEFAULT = Shape()
+DEFAULT = CaseShape()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Setting:
 
     x: float | None
     sites: int | None
-    shape: Shape = DEFAULT
+    shape: CaseShape = DEFAULT
     latency_factor: float | None = 3.0
     diameter_hops: int | None = None
     fraud: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MeasuredPlan:
     """One plan. `cost` and `latency_ms` of the naive plan are those that the mechanism's are measured against."""
 
     network: str
@@ -74,7 +74,7 @@ class Row:
         return self.cost / self.naive_cost
 
 
-def measured(setting: Setting, seed: int, mechanisms: Sequence[str]) -> list[Row]:
+def measured(setting: Setting, seed: int, mechanisms: Sequence[str]) -> list[MeasuredPlan]:
     """The plans of all mechanisms for the case of a seed."""
     case = case_of(setting, seed)
     first = mechanism("naive")(case.problem())
@@ -87,11 +87,11 @@ def measured(setting: Setting, seed: int, mechanisms: Sequence[str]) -> list[Row
         plan = mechanism(name)(problem)
         seconds = time.perf_counter() - begun
         figures = plan.cost, first.cost, plan.latency_ms, first.latency_ms, seconds, discovered(problem, plan)
-        rows.append(Row(place, x, seed, name, *figures))
+        rows.append(MeasuredPlan(place, x, seed, name, *figures))
     return rows
 
 
-def case_of(setting: Setting, seed: int) -> Case:
+def case_of(setting: Setting, seed: int) -> PlacementCase:
     """The case of a seed: rates and windows do not change with what is varied, where that is possible.
 
     >>> narrow, wide = (case_of(Setting(hops, 60, diameter_hops=hops), 1) for hops in (10, 20))
@@ -108,7 +108,7 @@ def case_of(setting: Setting, seed: int) -> Case:
     return scattered_again(case, rng, replace(setting.shape, diameter_hops=setting.diameter_hops))
 
 
-def limited(case: Case, first: Plan, latency_factor: float | None) -> Problem:
+def limited(case: PlacementCase, first: Plan, latency_factor: float | None) -> Problem:
     """The case's problem, with a limit in multiples of a first plan's latency. Nothing is known of its network yet, so
     that each mechanism takes the time to find the ways that it needs."""
     unknown = replace(case, network=Network(case.network.sites, case.network.links))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from situ.lab.figure import Experiment, Figure, Panel, Points, Say, Scale
 from situ.lab.panorama.experiments import claims
 from situ.lab.panorama.experiments.claims import Judge
-from situ.lab.panorama.experiments.measure import HERE, Row, measured
+from situ.lab.panorama.experiments.measure import HERE, MeasuredPlan, measured
 from situ.lab.panorama.experiments.sweeps import EFFORTS, EVERYTHING, Sweep, sweeps
 from situ.lab.panorama.experiments.table import Curve, Metric, curves
 
@@ -63,7 +63,7 @@ SHOWN = {
 }
 
 #: Plans that were made, by sweep, scale and seed: two figures may show the same plans, which take minutes to make.
-_made: dict[tuple[str, Scale, int], list[Row]] = {}
+_made: dict[tuple[str, Scale, int], list[MeasuredPlan]] = {}
 
 
 def figure(name: str, scale: Scale, seed: int, say: Say) -> Figure:
@@ -101,10 +101,10 @@ def figure(name: str, scale: Scale, seed: int, say: Say) -> Figure:
 FIGURES: dict[str, Experiment] = {name: partial(figure, name) for name in SHOWN}
 
 
-def plans(sweep: Sweep, seed: int, say: Say) -> list[Row]:
+def plans(sweep: Sweep, seed: int, say: Say) -> list[MeasuredPlan]:
     """The plans of all mechanisms for all cases of a sweep."""
     measured(sweep.real[0], seed, sweep.mechanisms)  # kernels are compiled, or loaded, before anything is timed
-    rows: list[Row] = []
+    rows: list[MeasuredPlan] = []
     for done, (setting, number) in enumerate(sweep.runs(seed)):
         say(done, sweep.size, sweep.label)
         rows += measured(setting, number, sweep.mechanisms)
@@ -116,7 +116,7 @@ def _points(found: dict[str, Curve], sweep: Sweep) -> dict[str, Points]:
     return {name: curve.points if sweep.varies else curve.percentiles for name, curve in found.items()}
 
 
-def _topologies(rows: Sequence[Row]) -> dict[float, str]:
+def _topologies(rows: Sequence[MeasuredPlan]) -> dict[float, str]:
     """The names of topologies by their sizes."""
     real = sorted((row.x, row.network) for row in rows if row.network != HERE)
     return {sites: f"{network}\n{sites:g} sites" for sites, network in real}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from situ.lab.figure import FULL, QUICK
-from situ.lab.panorama.experiments.cases import Shape
+from situ.lab.panorama.experiments.cases import CaseShape
 from situ.lab.panorama.experiments.measure import Setting
 
 
@@ -65,7 +65,7 @@ class Sweep:
         return len(self.antennas) * self.cases + len(self.real) * self.real_cases
 
 
-REAL = Shape(sources=5)
+REAL = CaseShape(sources=5)
 
 
 def sweeps(effort: Effort) -> dict[str, Sweep]:

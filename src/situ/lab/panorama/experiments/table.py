@@ -10,7 +10,7 @@ import numpy as np
 
 from situ.kernel.arrays import F64
 from situ.lab.figure import Points
-from situ.lab.panorama.experiments.measure import HERE, Row
+from situ.lab.panorama.experiments.measure import HERE, MeasuredPlan
 
 Where = Literal["antennas", "real"]
 Metric = Literal["factor", "discovered", "seconds", "proximity"]
@@ -41,7 +41,7 @@ class Curve:
         return tuple((p, float(np.percentile(self.values[0], p))) for p in PERCENTILES)
 
 
-def curves(rows: Sequence[Row], metric: Metric, where: Where) -> dict[str, Curve]:
+def curves(rows: Sequence[MeasuredPlan], metric: Metric, where: Where) -> dict[str, Curve]:
     """By mechanism, in the order in which they were tried."""
     here = [row for row in rows if (row.network == HERE) == (where == "antennas")]
     value = _values(here, metric)
@@ -55,7 +55,7 @@ def curves(rows: Sequence[Row], metric: Metric, where: Where) -> dict[str, Curve
     }
 
 
-def _values(rows: Sequence[Row], metric: Metric) -> Callable[[Row], float]:
+def _values(rows: Sequence[MeasuredPlan], metric: Metric) -> Callable[[MeasuredPlan], float]:
     if metric == "proximity":
         best = {(row.network, row.x, row.seed): row.cost for row in rows if row.mechanism == "optimal"}
         return lambda row: best[row.network, row.x, row.seed] / row.cost

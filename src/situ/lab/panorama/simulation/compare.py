@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from situ.lab.panorama.simulation.simulate import Run
+from situ.lab.panorama.simulation.simulate import SimulationRun
 from situ.placement.evaluate import cost_of, traffic_of
 from situ.placement.plan import Placed
 from situ.placement.problem import Problem
@@ -24,7 +24,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CostComparison:
     """Of the same time. Counted requests are those that begin a pull.
 
     `extensions` of them are counted apart. `episodes`: what requests would be if one were enough for each time without
@@ -71,7 +71,9 @@ def relative_error(predicted: float, counted: float) -> float:
     return (predicted - counted) / counted if counted else float("inf")
 
 
-def compare_with_model(problem: Problem, placed: Sequence[Placed], run: Run, duration_s: float) -> Comparison:
+def compare_with_model(
+    problem: Problem, placed: Sequence[Placed], run: SimulationRun, duration_s: float
+) -> CostComparison:
     """The run's events occurred in so many seconds."""
     data = total = 0.0
     for sent in traffic_of(problem, placed):
@@ -79,4 +81,4 @@ def compare_with_model(problem: Problem, placed: Sequence[Placed], run: Run, dur
         data += cost_of(problem, placed, replace(sent, requests_per_s=0.0))
     predicted = Figures(data * duration_s, (total - data) * duration_s)
     counted = Figures(run.data_cost, run.request_cost)
-    return Comparison(predicted, counted, run.extension_cost, run.episode_cost)
+    return CostComparison(predicted, counted, run.extension_cost, run.episode_cost)

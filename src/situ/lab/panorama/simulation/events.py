@@ -35,7 +35,7 @@ class Occurred:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class SimulatedEvents:
     """All events of a type, in order of time, by number. `available_ns`: when the site where each is has it."""
 
     batch: Batch
@@ -46,7 +46,7 @@ class Events:
         return len(self.batch)
 
 
-def observed(stream: Stream, occurred: Occurred, ties: tuple[str, ...]) -> Events:
+def observed(stream: Stream, occurred: Occurred, ties: tuple[str, ...]) -> SimulatedEvents:
     """The events of a stream. Rows that do not fit its declaration are none, and of duplicates one counts.
 
     `ties` are the attributes that order events of equal time.
@@ -61,7 +61,7 @@ def observed(stream: Stream, occurred: Occurred, ties: tuple[str, ...]) -> Event
         batch, _ = without_duplicates(batch, stream.unique, ties)
     batch = batch.take(np.argsort(batch.times, kind="stable"))
     sites = batch.columns[_SITE].to_numpy()
-    return Events(numbered(stream.name, batch), sites, batch.times * 1000)
+    return SimulatedEvents(numbered(stream.name, batch), sites, batch.times * 1000)
 
 
 def numbered(event: str, batch: Batch) -> Batch:

@@ -34,7 +34,7 @@ from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps
 from situ.kernel.compile import RuleProgram, compile_operator
 from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of
 from situ.lab.fresh_operator import fresh_operator
-from situ.lab.panorama.simulation.events import Events, Occurred, latest_of_origins, numbered, observed
+from situ.lab.panorama.simulation.events import Occurred, SimulatedEvents, latest_of_origins, numbered, observed
 from situ.placement.evaluate import latencies, sets_of_steps
 from situ.placement.plan import Placed
 from situ.placement.problem import Kind, PlacementError, PlannedOperator, Problem
@@ -74,7 +74,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SimulationRun:
     """What a simulation counted.
 
     `complex_events` are those of all operators, and `detected_ns` says when each was detected. `latency_ns` is of the
@@ -116,7 +116,7 @@ def simulate(
     placed: Sequence[Placed],
     events: Mapping[str, Occurred],
     functions: Functions = default_functions,
-) -> Run:
+) -> SimulationRun:
     """Run a plan on events. Complex events are those of the embedded engine, whatever the plan.
 
     >>> from situ.lang.parse import parse
@@ -150,7 +150,7 @@ def simulate(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _OperatorAtSite:
     """An operator at its site, with its filters by event type."""
 
     planned: PlannedOperator
@@ -166,8 +166,8 @@ class _Simulation:
     graph: OperatorGraph
     placed: tuple[Placed, ...]
     functions: Functions
-    readers: list[_Reader] = field(init=False)
-    events: dict[str, Events] = field(init=False, default_factory=dict)
+    readers: list[_OperatorAtSite] = field(init=False)
+    events: dict[str, SimulatedEvents] = field(init=False, default_factory=dict)
     complex_events: dict[str, pa.Table] = field(init=False, default_factory=dict)
     buffered_ns: dict[str, int] = field(init=False, default_factory=dict)
 
@@ -232,7 +232,7 @@ class _Simulation:
 
     # --- an operator
 
-    def run(self, reader: _Reader) -> None:
+    def run(self, reader: _OperatorAtSite) -> None:
         """Deliver its inputs, step by step, and let it make its complex events."""
         site, name = reader.placed.site, reader.planned.name
         rows: dict[str, I64] = {}
@@ -248,11 +248,11 @@ class _Simulation:
         made = made.take(np.argsort(made.times, kind="stable"))
         detected = latest_of_origins(made, {event: self._arrived_at(site, event) for event in rows})
         self.complex_events[name] = _table(reader.context, made)
-        self.events[name] = Events(numbered(name, made), np.full(len(made), site), detected)
+        self.events[name] = SimulatedEvents(numbered(name, made), np.full(len(made), site), detected)
 
     def _pull(
         self,
-        reader: _Reader,
+        reader: _OperatorAtSite,
         earlier: tuple[int, ...],
         number: int,
         rows: dict[str, I64],
@@ -283,7 +283,7 @@ class _Simulation:
 
     # --- what was counted
 
-    def result(self) -> Run:
+    def result(self) -> SimulationRun:
         sent = [self._sent(event, site) for site, event in self._arrived]
         results, detected = {}, {name: self.events[name].available_ns for name in self.complex_events}
         for number in self.problem.outputs:
@@ -292,7 +292,7 @@ class _Simulation:
             results[name] = arrived - self.events[name].batch.times * 1000
             cost = float(self.problem.costs_from(self.problem.root)[self.events[name].sites].sum())
             sent.append(Sent(name, self.problem.root, arrived, cost))
-        return Run(tuple(sent), self.complex_events, detected, results, self.buffered_ns, self._enlarged_ns())
+        return SimulationRun(tuple(sent), self.complex_events, detected, results, self.buffered_ns, self._enlarged_ns())
 
     def _sent(self, event: str, site: int) -> Sent:
         costs, arrived = self.problem.costs_from(site), self._arrived[site, event]
@@ -315,7 +315,7 @@ class _Simulation:
         }
 
 
-def _reader(planned: PlannedOperator, placed: Placed, context: Context) -> _Reader:
+def _reader(planned: PlannedOperator, placed: Placed, context: Context) -> _OperatorAtSite:
     given = sorted(number for step in placed.steps for number in step)
     if given != list(range(len(planned.inputs))) or not all(placed.steps):
         raise PlacementError(
@@ -329,7 +329,7 @@ def _reader(planned: PlannedOperator, placed: Placed, context: Context) -> _Read
         )
     program = compile_operator(context)
     filters = {event: _filter(program, event) for event in planned.events}
-    return _Reader(planned, placed, context, fresh_operator(context), filters)
+    return _OperatorAtSite(planned, placed, context, fresh_operator(context), filters)
 
 
 def _filter(program: RuleProgram, event: str) -> Filter:
@@ -337,7 +337,7 @@ def _filter(program: RuleProgram, event: str) -> Filter:
     return None if program.counts_positions or not all(tests) else frozenset(tests)
 
 
-def _pulled(reader: _Reader) -> Pulled:
+def _pulled(reader: _OperatorAtSite) -> Pulled:
     """Windows are taken from the query, where they are whole microseconds."""
     within = reader.context.operator.rule.cases[0].within
     assert within is not None, "an operator that can pull has a window"

@@ -18,7 +18,7 @@ import numpy as np
 from situ.core.errors import SituError
 from situ.kernel.arrays import F64, I64
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.recep.coverings.waiting import Covering, Neighbours, Waiting
+from situ.lab.recep.coverings.waiting import Covering, Neighbours, WaitingSelections
 from situ.lab.recep.estimators.batches import Batches, Over, quality_of_batches, selections_of_batches
 from situ.lab.recep.estimators.pairs import Estimator, quality_of_pairs
 
@@ -51,9 +51,9 @@ class Batched:
     def __len__(self) -> int:
         return len(self.owner)
 
-    def waiting(self, precision: F64, recall: F64, neighbours: Neighbours | None = None) -> Waiting:
+    def waiting(self, precision: F64, recall: F64, neighbours: Neighbours | None = None) -> WaitingSelections:
         """What a covering of the batches reads; thresholds and neighbours are of operators."""
-        return Waiting(self.sets, self.owner, precision, recall, neighbours)
+        return WaitingSelections(self.sets, self.owner, precision, recall, neighbours)
 
     def by_selections(self, over: Over, estimate: Estimator | None = None) -> Estimator:
         """Judges pairs of batches by their selections, which are judged exactly if nothing else is said."""

@@ -51,7 +51,7 @@ class Trial(Generic[Setting]):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Generic[Setting]):
+class ReuseChoice(Generic[Setting]):
     """What was chosen, None for no reuse, and why."""
 
     setting: Setting | None
@@ -61,7 +61,9 @@ class Choice(Generic[Setting]):
         return f"reuse {'off' if self.setting is None else f'on: {self.setting}'}; {self.reason}"
 
 
-def choose(selection_s: float, trials: Iterable[Trial[Setting]], least_saving: float = LEAST_SAVING) -> Choice[Setting]:
+def choose(
+    selection_s: float, trials: Iterable[Trial[Setting]], least_saving: float = LEAST_SAVING
+) -> ReuseChoice[Setting]:
     """The setting that takes least time, of equals the first; none if that saves too little. `selection_s` is what it
     costs to process a selection.
 
@@ -75,12 +77,12 @@ def choose(selection_s: float, trials: Iterable[Trial[Setting]], least_saving: f
     kept = [trial for trial in tried if trial.kept and trial.processed < trial.asked]
     if not kept:
         cause = "no setting covers any selection" if all(trial.kept for trial in tried) else "none keeps the thresholds"
-        return Choice(None, cause if tried else "nothing was sampled")
+        return ReuseChoice(None, cause if tried else "nothing was sampled")
     best = min(kept, key=lambda trial: trial.shared_s(selection_s))
     reason = _in_words(best, selection_s)
     if best.shared_s(selection_s) > (1 - least_saving) * best.asked * selection_s:
-        return Choice(None, f"does not pay by {least_saving:.0%}: at best, {best.setting}; {reason}")
-    return Choice(best.setting, reason)
+        return ReuseChoice(None, f"does not pay by {least_saving:.0%}: at best, {best.setting}; {reason}")
+    return ReuseChoice(best.setting, reason)
 
 
 def _in_words(trial: Trial[Setting], selection_s: float) -> str:

@@ -21,20 +21,20 @@ from situ.kernel.matching.machine import jit
 from situ.lab.recep.coverings.exact_cover import smallest_cover
 from situ.lab.recep.coverings.family import family_of
 from situ.lab.recep.coverings.neighbour_first import mnh
-from situ.lab.recep.coverings.waiting import Covering, Neighbours, Waiting
+from situ.lab.recep.coverings.waiting import Covering, Neighbours, WaitingSelections
 from situ.lab.recep.estimators.pairs import Estimator
 
 Heuristic = Literal["mqc", "mnh", "exact", "none"]
 
-__all__ = ["Covering", "Heuristic", "Neighbours", "Waiting", "cover", "exact", "mnh", "mqc", "none"]
+__all__ = ["Covering", "Heuristic", "Neighbours", "WaitingSelections", "cover", "exact", "mnh", "mqc", "none"]
 
 
-def cover(heuristic: Heuristic, waiting: Waiting, estimate: Estimator | None = None) -> Covering:
+def cover(heuristic: Heuristic, waiting: WaitingSelections, estimate: Estimator | None = None) -> Covering:
     """By the heuristic of that name.
 
     >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3]), np.array([0, 2, 5]))
-    >>> waiting = Waiting(sets, np.array([0, 1]), np.array([0.5, 0.5]), np.array([0.5, 0.5]))
+    >>> waiting = WaitingSelections(sets, np.array([0, 1]), np.array([0.5, 0.5]), np.array([0.5, 0.5]))
     >>> [cover(name, waiting).by.tolist() for name in ("mqc", "mnh", "exact", "none")]
     [[0, 0], [0, 0], [0, 0], [0, 1]]
     """
@@ -51,14 +51,14 @@ def cover(heuristic: Heuristic, waiting: Waiting, estimate: Estimator | None = N
             assert_never(heuristic)
 
 
-def mqc(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
+def mqc(waiting: WaitingSelections, estimate: Estimator | None = None) -> Covering:
     """Greedy set cover (Figure 4). Of subsets that cover equally many, that of the selection with the lowest number.
 
     A selection that is covered first and chosen later is processed anyway, and so stands for itself.
 
     >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3, 2, 3]), np.array([0, 2, 5, 7]))
-    >>> waiting = Waiting(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))
+    >>> waiting = WaitingSelections(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))
     >>> mqc(waiting)
     Covering(by=array([1, 1, 1]), estimations=6)
     """
@@ -71,12 +71,12 @@ def mqc(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
     return Covering(by, family.estimations)
 
 
-def exact(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
+def exact(waiting: WaitingSelections, estimate: Estimator | None = None) -> Covering:
     """The fewest selections that cover all.
 
     >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3, 2, 3]), np.array([0, 2, 5, 7]))
-    >>> exact(Waiting(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))).processed.tolist()
+    >>> exact(WaitingSelections(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))).processed.tolist()
     [1]
     """
     family = family_of(waiting, estimate)
@@ -88,11 +88,12 @@ def exact(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
     return Covering(by, family.estimations)
 
 
-def none(waiting: Waiting) -> Covering:
+def none(waiting: WaitingSelections) -> Covering:
     """All are processed, and nothing is judged.
 
     >>> from situ.lab.quality.atoms import AtomSets
-    >>> none(Waiting(AtomSets(np.zeros(0, np.int64), np.zeros(3, np.int64)), np.arange(2), np.ones(2), np.ones(2)))
+    >>> empty = AtomSets(np.zeros(0, np.int64), np.zeros(3, np.int64))
+    >>> none(WaitingSelections(empty, np.arange(2), np.ones(2), np.ones(2)))
     Covering(by=array([0, 1]), estimations=0)
     """
     return Covering(np.arange(len(waiting)), 0)

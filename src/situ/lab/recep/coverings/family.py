@@ -14,7 +14,7 @@ from situ.kernel.arrays import F64, I32, I64
 from situ.kernel.matching.machine import inlined, jit
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask
-from situ.lab.recep.coverings.waiting import Neighbours, Waiting
+from situ.lab.recep.coverings.waiting import Neighbours, WaitingSelections
 from situ.lab.recep.estimators.pairs import Estimator
 
 #: Pairs found before they are put away, and before they are estimated: estimators may take much more room.
@@ -64,11 +64,11 @@ class Family:
     estimations: int
 
 
-def family_of(waiting: Waiting, estimate: Estimator | None = None) -> Family:
+def family_of(waiting: WaitingSelections, estimate: Estimator | None = None) -> Family:
     """By exact figures, or by estimated ones.
 
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3]), np.array([0, 2, 5]))
-    >>> family = family_of(Waiting(sets, np.array([0, 1]), np.array([0.5, 1.0]), np.array([1.0, 0.5])))
+    >>> family = family_of(WaitingSelections(sets, np.array([0, 1]), np.array([0.5, 1.0]), np.array([1.0, 0.5])))
     >>> np.split(family.members, family.offsets[1:-1])
     [array([0, 1], dtype=int32), array([1, 0], dtype=int32)]
     """
@@ -101,7 +101,7 @@ def _rows(one: _Rows, other: _Rows) -> _Rows:
     return _Rows(values, offsets)
 
 
-def _pairs(waiting: Waiting, estimate: Estimator | None) -> tuple[tuple[_Rows, _Rows], int]:
+def _pairs(waiting: WaitingSelections, estimate: Estimator | None) -> tuple[tuple[_Rows, _Rows], int]:
     """For every selection the later ones that it may be processed for, and those that may be processed for it. What two
     have in common is counted once for both."""
     index, count = index_of(waiting.sets), len(waiting)
@@ -138,14 +138,14 @@ def neighbour_columns(neighbours: Neighbours | None) -> Neighbours:
     return neighbours or Neighbours(np.zeros(1, np.int64), np.zeros(0, np.int64))
 
 
-def suffices(asked: I64, processed: I64, waiting: Waiting, estimate: Estimator) -> Mask:
+def suffices(asked: I64, processed: I64, waiting: WaitingSelections, estimate: Estimator) -> Mask:
     """Which pairs keep the thresholds of the operator that asked, by estimated figures."""
     quality, owner = estimate(asked, processed), waiting.owner[asked]
     enough: Mask = (quality.precision >= waiting.precision[owner]) & (quality.recall >= waiting.recall[owner])
     return enough
 
 
-def _judge(values: I32, begin: int, sizes: I64, way: int, waiting: Waiting, estimate: Estimator) -> I32:
+def _judge(values: I32, begin: int, sizes: I64, way: int, waiting: WaitingSelections, estimate: Estimator) -> I32:
     """Those of the found that suffice. `sizes` is brought up to date."""
     row, value = np.repeat(np.arange(begin, begin + len(sizes)), sizes), values.astype(np.int64)
     if not len(value):

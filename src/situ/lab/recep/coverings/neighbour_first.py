@@ -8,11 +8,11 @@ import numpy as np
 from situ.kernel.arrays import F64, I32, I64
 from situ.kernel.matching.machine import jit
 from situ.lab.recep.coverings.family import Index, index_of, is_enough, neighbour_columns, suffices
-from situ.lab.recep.coverings.waiting import Covering, Waiting
+from situ.lab.recep.coverings.waiting import Covering, WaitingSelections
 from situ.lab.recep.estimators.pairs import Estimator
 
 
-def mnh(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
+def mnh(waiting: WaitingSelections, estimate: Estimator | None = None) -> Covering:
     """Of operators with equally many neighbours the lowest number comes first, and so do their selections.
 
     Exact figures are judged one after the other until one suffices. Estimates are asked for an operator at a time, for
@@ -20,7 +20,7 @@ def mnh(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
 
     >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3, 2, 3]), np.array([0, 2, 5, 7]))
-    >>> waiting = Waiting(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))
+    >>> waiting = WaitingSelections(sets, np.arange(3), np.full(3, 0.6), np.full(3, 0.6))
     >>> mnh(waiting)
     Covering(by=array([0, 0, 2]), estimations=2)
     """
@@ -35,7 +35,7 @@ def mnh(waiting: Waiting, estimate: Estimator | None = None) -> Covering:
     return Covering(columns.by, sum(columns.cover_estimated(part, estimate) for part in parts))
 
 
-def _order(waiting: Waiting) -> I64:
+def _order(waiting: WaitingSelections) -> I64:
     """The selections, those of the operator with most neighbours first (lines 2 and 5)."""
     operators = np.zeros(len(waiting.precision), np.int64)
     neighbours = operators if waiting.neighbours is None else waiting.neighbours.sizes
@@ -45,7 +45,7 @@ def _order(waiting: Waiting) -> I64:
 class _Columns:
     """What the kernels work on. `chosen` holds, for every atomic event, the chosen selections that hold it."""
 
-    def __init__(self, waiting: Waiting, index: Index) -> None:
+    def __init__(self, waiting: WaitingSelections, index: Index) -> None:
         self.waiting, self.index = waiting, index
         self.by = np.full(len(waiting), -1, np.int64)
         self.rank = np.full(len(waiting), -1, np.int64)

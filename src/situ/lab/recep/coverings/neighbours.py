@@ -18,7 +18,7 @@ from situ.lab.recep.coverings.waiting import Neighbours
 
 
 @dataclass(frozen=True, slots=True)
-class Interests:
+class InterestRectangles:
     """Rectangles around focal points, one of each operator graph of a group; metres."""
 
     x: F64
@@ -27,7 +27,7 @@ class Interests:
     half_y: F64
 
     @classmethod
-    def of(cls, x: F64, y: F64, half_x: float, half_y: float) -> Interests:
+    def of(cls, x: F64, y: F64, half_x: float, half_y: float) -> InterestRectangles:
         """All of one size."""
         return cls(x, y, np.full(len(x), half_x), np.full(len(x), half_y))
 
@@ -35,14 +35,14 @@ class Interests:
         return len(self.x)
 
 
-def coordinated(interests: Interests, distance_m: float, most: int) -> Neighbours:
+def coordinated(interests: InterestRectangles, distance_m: float, most: int) -> Neighbours:
     """For whom each operator may process: for those whose reference graph it is among the `most` nearest to (k_p), no
     farther than the distance (d).
 
     An operator needs no neighbour to process for itself, so it is not counted among its own k_p. Of equally near ones
     the lowest number comes first.
 
-    >>> interests = Interests.of(np.array([0.0, 1.0, 2.0, 50.0]), np.zeros(4), 5.0, 5.0)
+    >>> interests = InterestRectangles.of(np.array([0.0, 1.0, 2.0, 50.0]), np.zeros(4), 5.0, 5.0)
     >>> reference_graphs(interests, 10.0).tolist()
     [1, 1, 1, 3]
     >>> coordinated(interests, 10.0, 1).others.tolist()  # 0 processes for 1, and 1 for 0 and 2
@@ -57,10 +57,11 @@ def coordinated(interests: Interests, distance_m: float, most: int) -> Neighbour
     return Neighbours.of(nearest[on_behalf_of, place], on_behalf_of, count)
 
 
-def reference_graphs(interests: Interests, distance_m: float) -> I64:
+def reference_graphs(interests: InterestRectangles, distance_m: float) -> I64:
     """H(G) of every operator graph (lines 5 and 6); of equals, that with the lowest number.
 
-    >>> reference_graphs(Interests.of(np.array([0.0, 4.0]), np.zeros(2), 1.0, 1.0), 10.0).tolist()  # nothing in common
+    >>> apart = InterestRectangles.of(np.array([0.0, 4.0]), np.zeros(2), 1.0, 1.0)
+    >>> reference_graphs(apart, 10.0).tolist()  # nothing in common
     [0, 1]
     """
     reference, total = np.empty(len(interests), np.int64), np.zeros(len(interests), np.float64)

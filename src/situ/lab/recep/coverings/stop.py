@@ -27,7 +27,7 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OperatorSelections:
     """Selections of one operator: whose, from when to when, and from when on they need no input."""
 
     owner: I64
@@ -36,12 +36,12 @@ class Reading:
     free_us: I64
 
 
-def unneeded_us(owner: I64, begin_us: I64, end_us: I64, readers: Reading) -> I64:
+def unneeded_us(owner: I64, begin_us: I64, end_us: I64, readers: OperatorSelections) -> I64:
     """From when on no selection of the same owner reads the events of these; NEVER if one does, or if there is none:
     who may still come is not known.
 
     >>> one = np.zeros(1, np.int64)
-    >>> readers = Reading(np.zeros(2, np.int64), np.array([0, 9]), np.array([5, 9]), np.array([3, NEVER]))
+    >>> readers = OperatorSelections(np.zeros(2, np.int64), np.array([0, 9]), np.array([5, 9]), np.array([3, NEVER]))
     >>> unneeded_us(one, one, np.array([4]), readers).tolist()
     [3]
     >>> unneeded_us(one, one + 8, one + 9, readers).tolist() == [NEVER]

@@ -42,7 +42,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingSelections:
     """Selections of one group that are not yet processed. Thresholds are those of the operator that asks.
 
     `sets` says which pairs are compared at all: those that have an atomic event in common, or are both empty. Without
@@ -50,7 +50,7 @@ class Waiting:
     neighbour: its selections are never processed for one another.
 
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3]), np.array([0, 2, 5]))
-    >>> len(Waiting(sets, np.array([0, 1]), np.array([0.5, 0.5]), np.array([1.0, 1.0])))
+    >>> len(WaitingSelections(sets, np.array([0, 1]), np.array([0.5, 0.5]), np.array([1.0, 1.0])))
     2
     """
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
-from situ.lab.quality.precision_recall import Quality
+from situ.lab.quality.precision_recall import MeasuredQuality
 from situ.lab.recep.estimators.pairs import Estimator, check_pairs
 
 #: The mean over the selections of a batch, or the least: if that is enough, every selection is good enough.
@@ -62,7 +62,9 @@ def selections_of_batches(batches: Batches, asked: I64, processed: I64) -> Selec
     return found
 
 
-def quality_of_batches(estimate: Estimator, batches: Batches, over: Over, asked: I64, processed: I64) -> Quality:
+def quality_of_batches(
+    estimate: Estimator, batches: Batches, over: Over, asked: I64, processed: I64
+) -> MeasuredQuality:
     """Of pairs of batches, by an estimate of pairs of selections.
 
     Where nothing is processed, nothing is noise and all that was asked is missing. Where nothing was asked, all is
@@ -70,7 +72,7 @@ def quality_of_batches(estimate: Estimator, batches: Batches, over: Over, asked:
 
     >>> batches = Batches(np.arange(4), np.array([0, 2, 4]), np.array([10, 20, 10, 20]))
     >>> def estimate(asked, processed):
-    ...     return Quality(np.array([0.5, 1.0]), np.array([1.0, 1.0]))
+    ...     return MeasuredQuality(np.array([0.5, 1.0]), np.array([1.0, 1.0]))
     >>> quality_of_batches(estimate, batches, "average", np.array([0]), np.array([1])).precision.tolist()
     [0.75]
     >>> quality_of_batches(estimate, batches, "every", np.array([0]), np.array([1])).precision.tolist()
@@ -84,7 +86,7 @@ def quality_of_batches(estimate: Estimator, batches: Batches, over: Over, asked:
     some = any_asked & any_processed
     precision[some] = _reduced(estimated.precision, pairs.offsets, some, over)
     recall[some] = _reduced(estimated.recall, pairs.offsets, some, over)
-    return Quality(precision, recall)
+    return MeasuredQuality(precision, recall)
 
 
 def _reduced(values: F64, offsets: I64, some: np.ndarray[tuple[int], np.dtype[np.bool_]], over: Over) -> F64:

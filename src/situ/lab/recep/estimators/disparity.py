@@ -15,16 +15,16 @@ from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask, shares
-from situ.lab.recep.estimators.overlap import Regions
+from situ.lab.recep.estimators.overlap import PlaneRegions
 
 
-def disparity(sets: AtomSets, x: F64, y: F64, used: AtomSets, regions: Regions) -> F64:
+def disparity(sets: AtomSets, x: F64, y: F64, used: AtomSets, regions: PlaneRegions) -> F64:
     """Exact. Atomic event e is at (x[e], y[e]); set k of `used` has the numbers of the regions behind selection k.
 
     Borders belong to regions. An event at NaN is in no region. Without events, or without regions, there is nothing to
     disagree about: 1.
 
-    >>> regions = Regions.of(np.array([0.0, 3.0]), np.zeros(2), 2.0, 2.0, is_round=False)
+    >>> regions = PlaneRegions.of(np.array([0.0, 3.0]), np.zeros(2), 2.0, 2.0, is_round=False)
     >>> both = AtomSets.of(np.array([0, 1]), np.array([0, 2]))
     >>> disparity(both, np.array([1.0, 4.0]), np.zeros(2), both, regions).tolist()
     [0.75]

@@ -22,8 +22,8 @@ from situ.core.errors import InputError
 from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Quality
-from situ.lab.recep.estimators.pairs import Counts, are_apart, check_pairs, from_zero
+from situ.lab.quality.precision_recall import MeasuredQuality
+from situ.lab.recep.estimators.pairs import PairCounts, are_apart, check_pairs, from_zero
 
 _PLACE_BITS, _TIME_BITS = 20, 23
 
@@ -110,22 +110,22 @@ class Dependencies:
         return cls(Grids(mine, actual.counts, actual.offsets), Grids(others, reuse.counts, reuse.offsets), count)
 
 
-def counts_of_grids(dependencies: Dependencies, asked: I64, processed: I64) -> Counts:
+def counts_of_grids(dependencies: Dependencies, asked: I64, processed: I64) -> PairCounts:
     """The actual dependency of the one asked, and the reuse dependency of the one processed.
 
     >>> grids = Grids(np.array([5, 9, 9]), np.array([2, 1, 3]), np.array([0, 2, 3]))
     >>> counts_of_grids(Dependencies.of(grids, grids), np.array([0]), np.array([1]))
-    Counts(both=array([1]), asked=array([3]), processed=array([3]))
+    PairCounts(both=array([1]), asked=array([3]), processed=array([3]))
     """
     actual, reuse = dependencies.actual, dependencies.reuse
     check_pairs(asked, processed, len(actual), len(reuse))
     both, held = np.zeros(len(asked), np.int64), np.zeros(dependencies.cells, np.int64)
     one, other = (actual.cells, actual.counts, actual.offsets), (reuse.cells, reuse.counts, reuse.offsets)
     _sum_least(*one, *other, asked, processed, held, both)
-    return Counts(both, actual.totals[asked], reuse.totals[processed])
+    return PairCounts(both, actual.totals[asked], reuse.totals[processed])
 
 
-def quality_of_grids(dependencies: Dependencies, asked: I64, processed: I64) -> Quality:
+def quality_of_grids(dependencies: Dependencies, asked: I64, processed: I64) -> MeasuredQuality:
     """Estimated from the actual dependency of the one asked, and the reuse dependency of the one processed.
 
     >>> grids = Grids(np.array([5, 9, 9]), np.array([2, 1, 1]), np.array([0, 2, 3]))

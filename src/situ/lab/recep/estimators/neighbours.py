@@ -20,7 +20,7 @@ import numpy as np
 from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Quality, shares
+from situ.lab.quality.precision_recall import MeasuredQuality, shares
 from situ.lab.recep.estimators.pairs import are_apart, check_pairs, from_zero, mark
 
 
@@ -29,13 +29,14 @@ class Incoming:
     """The incoming events of selections, as sets of their numbers, and the quality that each has for its selection."""
 
     events: AtomSets
-    annotated: Quality
+    annotated: MeasuredQuality
 
     @classmethod
-    def of(cls, events: I64, offsets: I64, annotated: Quality) -> Incoming:
+    def of(cls, events: I64, offsets: I64, annotated: MeasuredQuality) -> Incoming:
         """Selection k has the events from offset k to offset k + 1, in any order, each once, with their qualities.
 
-        >>> Incoming.of(np.array([7, 3]), np.array([0, 2]), Quality(np.array([0.5, 1]), np.ones(2))).annotated.precision
+        >>> quality = MeasuredQuality(np.array([0.5, 1]), np.ones(2))
+        >>> Incoming.of(np.array([7, 3]), np.array([0, 2]), quality).annotated.precision
         array([1. , 0.5])
         """
         owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -43,16 +44,16 @@ class Incoming:
         events, owner = events[order], owner[order]
         assert not np.any((events[1:] == events[:-1]) & (owner[1:] == owner[:-1])), "an event is twice in a selection"
         qualities = (np.asarray(q, np.float64)[order] for q in (annotated.precision, annotated.recall))
-        return cls(AtomSets(events, offsets), Quality(*qualities))
+        return cls(AtomSets(events, offsets), MeasuredQuality(*qualities))
 
 
-def quality_of_shared(incoming: Incoming, asked: I64, processed: I64) -> Quality:
+def quality_of_shared(incoming: Incoming, asked: I64, processed: I64) -> MeasuredQuality:
     """Estimated from the incoming events that two selections share.
 
-    >>> quality = Quality(np.array([0.5, 1, 1, 1, 1]), np.ones(5))
+    >>> quality = MeasuredQuality(np.array([0.5, 1, 1, 1, 1]), np.ones(5))
     >>> incoming = Incoming.of(np.array([1, 2, 1, 2, 3]), np.array([0, 2, 5]), quality)
     >>> quality_of_shared(incoming, np.array([0, 1]), np.array([1, 0]))
-    Quality(precision=array([0.5, 1. ]), recall=array([1.        , 0.66666667]))
+    MeasuredQuality(precision=array([0.5, 1. ]), recall=array([1.        , 0.66666667]))
     """
     events, annotated = incoming.events, incoming.annotated
     check_pairs(asked, processed, len(events), len(events))
@@ -61,7 +62,7 @@ def quality_of_shared(incoming: Incoming, asked: I64, processed: I64) -> Quality
     columns = (numbers, events.offsets, annotated.precision, annotated.recall)
     _sum_shared(*columns, asked, processed, np.zeros(count, np.int64), precise, complete)
     sizes = events.sizes
-    return Quality(shares(precise, sizes[processed]), shares(complete, sizes[asked]))
+    return MeasuredQuality(shares(precise, sizes[processed]), shares(complete, sizes[asked]))
 
 
 @jit

@@ -20,17 +20,17 @@ import numpy as np
 from situ.core.errors import InputError
 from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
-from situ.lab.quality.precision_recall import Mask, Quality, shares
+from situ.lab.quality.precision_recall import Mask, MeasuredQuality, shares
 from situ.lab.recep.estimators.pairs import check_pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Regions:
+class PlaneRegions:
     """Regions in a plane, in metres: their middles, how far they reach to each side, and which of them are circles.
 
     A circle reaches as far to all sides; `half_x` is its radius. A region with a middle of NaN is nowhere.
 
-    >>> Regions.of(np.array([0.0, 3.0]), np.zeros(2), 2.0, 2.0, is_round=False).areas()
+    >>> PlaneRegions.of(np.array([0.0, 3.0]), np.zeros(2), 2.0, 2.0, is_round=False).areas()
     array([16., 16.])
     """
 
@@ -41,7 +41,7 @@ class Regions:
     is_round: Mask
 
     @classmethod
-    def of(cls, x: F64, y: F64, half_x: float | F64, half_y: float | F64, is_round: bool | Mask) -> Regions:
+    def of(cls, x: F64, y: F64, half_x: float | F64, half_y: float | F64, is_round: bool | Mask) -> PlaneRegions:
         """Sizes and shapes of each region, or of all."""
         x, y, halves_x, halves_y = (
             np.array(np.broadcast_to(v, np.shape(x)), np.float64) for v in (x, y, half_x, half_y)
@@ -64,7 +64,7 @@ class Regions:
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class SelectionSpans:
     """From when to when selections reach, both included. A selection of one moment has a length of a microsecond."""
 
     begin_us: I64
@@ -74,10 +74,10 @@ class Spans:
         return self.end_us - self.begin_us + 1
 
 
-def overlap_areas(regions: Regions, asked: I64, processed: I64) -> F64:
+def overlap_areas(regions: PlaneRegions, asked: I64, processed: I64) -> F64:
     """The areas, in square metres, that two regions have in common.
 
-    >>> regions = Regions.of(np.array([0.0, 3.0]), np.zeros(2), 2.0, 2.0, is_round=False)
+    >>> regions = PlaneRegions.of(np.array([0.0, 3.0]), np.zeros(2), 2.0, 2.0, is_round=False)
     >>> overlap_areas(regions, np.array([0]), np.array([1])).tolist()
     [4.0]
     """
@@ -88,14 +88,16 @@ def overlap_areas(regions: Regions, asked: I64, processed: I64) -> F64:
     return found
 
 
-def quality_of_regions(regions: Regions, spans: Spans | None, asked: I64, processed: I64) -> Quality:
+def quality_of_regions(
+    regions: PlaneRegions, spans: SelectionSpans | None, asked: I64, processed: I64
+) -> MeasuredQuality:
     """Estimated from the regions of selections, and from their times if given: one region and span per selection.
 
-    >>> regions = Regions.of(np.array([0.0, 2.0]), np.zeros(2), np.array([2.0, 1.0]), 2.0, is_round=False)
+    >>> regions = PlaneRegions.of(np.array([0.0, 2.0]), np.zeros(2), np.array([2.0, 1.0]), 2.0, is_round=False)
     >>> quality_of_regions(regions, None, np.array([0]), np.array([1]))
-    Quality(precision=array([0.5]), recall=array([0.25]))
-    >>> quality_of_regions(regions, Spans(np.array([0, 5]), np.array([9, 9])), np.array([0]), np.array([1]))
-    Quality(precision=array([0.5]), recall=array([0.125]))
+    MeasuredQuality(precision=array([0.5]), recall=array([0.25]))
+    >>> quality_of_regions(regions, SelectionSpans(np.array([0, 5]), np.array([9, 9])), np.array([0]), np.array([1]))
+    MeasuredQuality(precision=array([0.5]), recall=array([0.125]))
     """
     both, sizes = overlap_areas(regions, asked, processed), regions.areas()
     if spans is not None:
@@ -103,7 +105,7 @@ def quality_of_regions(regions: Regions, spans: Spans | None, asked: I64, proces
         begin = np.maximum(spans.begin_us[asked], spans.begin_us[processed])
         end = np.minimum(spans.end_us[asked], spans.end_us[processed])
         both, sizes = both * np.maximum(end - begin + 1, 0), sizes * spans.lengths()
-    return Quality(shares(both, sizes[processed]), shares(both, sizes[asked]))
+    return MeasuredQuality(shares(both, sizes[processed]), shares(both, sizes[asked]))
 
 
 @jit

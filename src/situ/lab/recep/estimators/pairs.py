@@ -15,29 +15,29 @@ import numpy as np
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import inlined, jit
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Quality, quality_of_counts
+from situ.lab.quality.precision_recall import MeasuredQuality, quality_of_counts
 
 #: Of asked and processed selections, pair by pair.
-Estimator = Callable[[I64, I64], Quality]
+Estimator = Callable[[I64, I64], MeasuredQuality]
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class PairCounts:
     """Numbers of atomic events, pair by pair: those that both selections have, the asked one, the processed one.
 
-    >>> Counts(np.array([1]), np.array([2]), np.array([4])).quality()
-    Quality(precision=array([0.25]), recall=array([0.5]))
+    >>> PairCounts(np.array([1]), np.array([2]), np.array([4])).quality()
+    MeasuredQuality(precision=array([0.25]), recall=array([0.5]))
     """
 
     both: I64
     asked: I64
     processed: I64
 
-    def quality(self) -> Quality:
+    def quality(self) -> MeasuredQuality:
         return quality_of_counts(self.both, self.asked, self.processed)
 
 
-def counts_of_pairs(sets: AtomSets, asked: I64, processed: I64) -> Counts:
+def counts_of_pairs(sets: AtomSets, asked: I64, processed: I64) -> PairCounts:
     """Exact, of the atomic events of selections.
 
     >>> sets = AtomSets.of(np.array([1, 2, 2, 3, 4]), np.array([0, 2, 5]))
@@ -49,10 +49,10 @@ def counts_of_pairs(sets: AtomSets, asked: I64, processed: I64) -> Counts:
     atoms, count = from_zero(sets.atoms)
     _count_common(atoms, sets.offsets, asked, processed, np.zeros(count, np.int64), both)
     sizes = sets.sizes
-    return Counts(both, sizes[asked], sizes[processed])
+    return PairCounts(both, sizes[asked], sizes[processed])
 
 
-def quality_of_pairs(sets: AtomSets, asked: I64, processed: I64) -> Quality:
+def quality_of_pairs(sets: AtomSets, asked: I64, processed: I64) -> MeasuredQuality:
     """Exact, of the atomic events of selections.
 
     >>> sets = AtomSets.of(np.array([1, 2, 2, 3, 4]), np.array([0, 2, 5]))

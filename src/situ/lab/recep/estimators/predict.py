@@ -18,25 +18,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.lab.quality.precision_recall import Quality, shares
-from situ.lab.recep.estimators.pairs import Counts
+from situ.lab.quality.precision_recall import MeasuredQuality, shares
+from situ.lab.recep.estimators.pairs import PairCounts
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPairs:
     """What has arrived, and how many atomic events there will be at the end; more than that may have arrived already.
 
-    >>> seen = Counts(np.array([2]), np.array([3]), np.array([4]))
+    >>> seen = PairCounts(np.array([2]), np.array([3]), np.array([4]))
     >>> OpenPairs.of(seen, np.array([10]), np.array([2])).processed
     array([4])
     """
 
-    seen: Counts
+    seen: PairCounts
     asked: I64
     processed: I64
 
     @classmethod
-    def of(cls, seen: Counts, asked: I64, processed: I64) -> OpenPairs:
+    def of(cls, seen: PairCounts, asked: I64, processed: I64) -> OpenPairs:
         return cls(seen, np.maximum(asked, seen.asked), np.maximum(processed, seen.processed))
 
     def most_in_both(self) -> I64:
@@ -44,25 +44,25 @@ class OpenPairs:
         found: I64 = self.seen.both + np.minimum(self.asked - self.seen.asked, self.processed - self.seen.processed)
         return found
 
-    def quality(self, precise: F64 | I64, complete: F64 | I64) -> Quality:
+    def quality(self, precise: F64 | I64, complete: F64 | I64) -> MeasuredQuality:
         """If that many lie in both at the end, as far as precision and as far as recall goes."""
-        return Quality(shares(precise, self.processed), shares(complete, self.asked))
+        return MeasuredQuality(shares(precise, self.processed), shares(complete, self.asked))
 
 
-def pessimistic(pairs: OpenPairs) -> Quality:
+def pessimistic(pairs: OpenPairs) -> MeasuredQuality:
     """No further event lies in both.
 
-    >>> seen = Counts(np.array([2]), np.array([3]), np.array([4]))
+    >>> seen = PairCounts(np.array([2]), np.array([3]), np.array([4]))
     >>> pessimistic(OpenPairs.of(seen, np.array([10]), np.array([8]))).precision.tolist()
     [0.25]
     """
     return pairs.quality(pairs.seen.both, pairs.seen.both)
 
 
-def optimistic(pairs: OpenPairs) -> Quality:
+def optimistic(pairs: OpenPairs) -> MeasuredQuality:
     """All further events lie in both, as far as both selections still take any.
 
-    >>> seen = Counts(np.array([2]), np.array([3]), np.array([4]))
+    >>> seen = PairCounts(np.array([2]), np.array([3]), np.array([4]))
     >>> optimistic(OpenPairs.of(seen, np.array([10]), np.array([8]))).precision.tolist()
     [0.75]
     """
@@ -70,23 +70,23 @@ def optimistic(pairs: OpenPairs) -> Quality:
     return pairs.quality(most, most)
 
 
-def current_selection(pairs: OpenPairs) -> Quality:
+def current_selection(pairs: OpenPairs) -> MeasuredQuality:
     """The quality of what has arrived. Of nothing it is 1.
 
-    >>> seen = Counts(np.array([2]), np.array([3]), np.array([4]))
+    >>> seen = PairCounts(np.array([2]), np.array([3]), np.array([4]))
     >>> current_selection(OpenPairs.of(seen, np.array([10]), np.array([8]))).precision.tolist()
     [0.5]
     """
     return pairs.seen.quality()
 
 
-def event_pattern(pairs: OpenPairs, past: Counts) -> Quality:
+def event_pattern(pairs: OpenPairs, past: PairCounts) -> MeasuredQuality:
     """What is expected: of m events to come, m K / M lie in both, if K of the last M did.
 
     `past` counts the buffered events of the two operators, pair by pair. M are those of the processed one for
     precision, and of the asked one for recall. Where there is no past, no event is expected to lie in both.
 
-    >>> seen, past = (Counts(np.array([k]), np.array([k + 1]), np.array([2 * k])) for k in (2, 10))
+    >>> seen, past = (PairCounts(np.array([k]), np.array([k + 1]), np.array([2 * k])) for k in (2, 10))
     >>> event_pattern(OpenPairs.of(seen, np.array([10]), np.array([8])), past).precision.tolist()
     [0.5]
     """

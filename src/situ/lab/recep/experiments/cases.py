@@ -21,7 +21,7 @@ from situ.kernel.arrays import F64, I64
 from situ.lab.figure import QUICK, Points, Say, Scale
 from situ.lab.ingolstadt import trace
 from situ.lab.quality.precision_recall import Mask
-from situ.lab.recep.selections import Settings, Thresholds, reuse
+from situ.lab.recep.selections import ReuseSettings, Thresholds, reuse
 
 S = 1_000_000
 #: With changes of lanes that makes five events a second in all, of 330 vehicles. (The paper: two of 500.) It is hard
@@ -55,7 +55,7 @@ subscribe Accident for Me(id)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunSetup:
     """One run: so many consumers at random, for so long, with interests of that side, at one threshold of precision and
     recall for all."""
 
@@ -64,11 +64,11 @@ class Run:
     cars: int
     side_m: float
     threshold: float
-    settings: Settings
+    settings: ReuseSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRun:
     """What a run did: selections that were processed, and that were covered by others; estimations; and the quality of
     each complex event that was delivered, by its provenance."""
 
@@ -87,7 +87,7 @@ class Measured:
 
 
 @cache
-def measured(run: Run) -> Measured:
+def measured(run: RunSetup) -> MeasuredRun:
     """Several figures look at the same runs."""
     query = QUERY.format(side_m=run.side_m)
     thresholds = Thresholds(run.threshold, run.threshold)
@@ -97,19 +97,19 @@ def measured(run: Run) -> Measured:
     processed, covered, estimations = (
         sum(getattr(one, name) for one in counts) for name in ("processed", "covered", "estimations")
     )
-    return Measured(processed, covered, estimations, precision, recall, disparity)
+    return MeasuredRun(processed, covered, estimations, precision, recall, disparity)
 
 
-def processed_share(run: Run) -> float:
+def processed_share(run: RunSetup) -> float:
     """Selections processed, relative to the same run without reuse."""
-    alone = measured(replace(run, threshold=1.0, settings=Settings("none")))
+    alone = measured(replace(run, threshold=1.0, settings=ReuseSettings("none")))
     return measured(run).processed / alone.processed
 
 
-def crowded(run: Run) -> float:
+def crowded(run: RunSetup) -> float:
     """The share of consumers with another one in their interest, on average over a run.
 
-    >>> crowded(Run(1, 30, 5, 5000.0, 0.5, Settings("mqc")))
+    >>> crowded(RunSetup(1, 30, 5, 5000.0, 0.5, ReuseSettings("mqc")))
     1.0
     """
     me = tables(run.seed, run.seconds, run.cars)["Me"]
@@ -173,22 +173,22 @@ def _chosen(rows: pa.Table, which: Mask, *names: str) -> pa.Table:
 
 
 def runs(
-    scale: Scale, seed: int, thresholds: Sequence[float], cars: int, side_m: float, settings: Settings
-) -> list[Run]:
+    scale: Scale, seed: int, thresholds: Sequence[float], cars: int, side_m: float, settings: ReuseSettings
+) -> list[RunSetup]:
     """At each threshold one for each seed.
 
-    >>> len(runs(QUICK, 1, (0.5, 0.9), 5, 500.0, Settings("mqc")))
+    >>> len(runs(QUICK, 1, (0.5, 0.9), 5, 500.0, ReuseSettings("mqc")))
     2
     """
     seeds, seconds = (1, 30) if scale is QUICK else (3, 120)
     return [
-        Run(one, seconds, cars, side_m, threshold, settings)
+        RunSetup(one, seconds, cars, side_m, threshold, settings)
         for threshold in thresholds
         for one in range(seed, seed + seeds)
     ]
 
 
-def told(cases: Mapping[str, Sequence[Run]], say: Say) -> Iterator[tuple[str, Run]]:
+def told(cases: Mapping[str, Sequence[RunSetup]], say: Say) -> Iterator[tuple[str, RunSetup]]:
     """The runs of each curve, one after another; what is done is said."""
     total = sum(len(some) for some in cases.values())
     for number, (name, run) in enumerate((name, run) for name, some in cases.items() for run in some):

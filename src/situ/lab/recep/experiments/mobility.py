@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
-from situ.lab.recep.experiments.cases import Run, S, crowded, means, measured, processed_share, runs, told
-from situ.lab.recep.selections import ByCount, ByTime, Settings
+from situ.lab.recep.experiments.cases import RunSetup, S, crowded, means, measured, processed_share, runs, told
+from situ.lab.recep.selections import ByCount, ByTime, ReuseSettings
 
 CARS, FEW_CARS = 25, 6
 SIDES_M, FEW_SIDES_M = (500, 1000, 2000, 5000), (500, 2000)
@@ -89,7 +89,7 @@ def figure_8c(scale: Scale, seed: int, say: Say) -> Figure:
     """Estimations for each selection that is covered, in batches and one by one."""
     spent: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     cases = {
-        f"{heuristic}, {how}": _runs(scale, seed, SIDE_M, Settings(heuristic, batch))
+        f"{heuristic}, {how}": _runs(scale, seed, SIDE_M, ReuseSettings(heuristic, batch))
         for how, batch in ((BATCHES, ByTime(BATCH_US)), (SINGLE, ByCount(1)))
         for heuristic in HEURISTICS
     }
@@ -114,7 +114,7 @@ def figure_8d(scale: Scale, seed: int, say: Say) -> Figure:
     """Selections processed, relative to no reuse, by the number of consumers."""
     shares: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     counts = FEW_CAR_COUNTS if scale is QUICK else CAR_COUNTS
-    settings = Settings("mqc", ByTime(BATCH_US))
+    settings = ReuseSettings("mqc", ByTime(BATCH_US))
     cases = {f"{cars} cars": runs(scale, seed, _thresholds(scale), cars, WHOLE_TOWN_M, settings) for cars in counts}
     for name, run in told(cases, say):
         shares[name][run.threshold].append(processed_share(run))
@@ -137,7 +137,7 @@ FIGURES: dict[str, Experiment] = {"8a": figure_8a, "8b": figure_8b, "8c": figure
 # ---- runs
 
 
-def _runs(scale: Scale, seed: int, side_m: float, settings: Settings) -> list[Run]:
+def _runs(scale: Scale, seed: int, side_m: float, settings: ReuseSettings) -> list[RunSetup]:
     return runs(scale, seed, _thresholds(scale), FEW_CARS if scale is QUICK else CARS, side_m, settings)
 
 
@@ -145,10 +145,10 @@ def _thresholds(scale: Scale) -> tuple[float, ...]:
     return FEW_THRESHOLDS if scale is QUICK else THRESHOLDS
 
 
-def _by_side(scale: Scale, seed: int) -> dict[str, list[Run]]:
+def _by_side(scale: Scale, seed: int) -> dict[str, list[RunSetup]]:
     """Of Figures 8a and 8b."""
     return {
-        f"{heuristic}, {side_m} m": _runs(scale, seed, side_m, Settings(heuristic, ByTime(BATCH_US)))
+        f"{heuristic}, {side_m} m": _runs(scale, seed, side_m, ReuseSettings(heuristic, ByTime(BATCH_US)))
         for heuristic in HEURISTICS
         for side_m in (FEW_SIDES_M if scale is QUICK else SIDES_M)
     }
@@ -157,98 +157,98 @@ def _by_side(scale: Scale, seed: int) -> dict[str, list[Run]]:
 # ---- parts of claims
 
 
-def lower_at_less(curves: Mapping[str, Points]) -> Part:
+def lower_at_less(curves: Mapping[str, Points]) -> CheckedClaim:
     """Whether each curve is lower at its lowest threshold than at its highest."""
     ends = {name: (points[0][1], points[-1][1]) for name, points in curves.items()}
     told_ends = ", ".join(f"{name} {low:.0%} against {high:.0%}" for name, (low, high) in ends.items())
     (first, *_, last) = next(iter(curves.values()))
-    return Part(
+    return CheckedClaim(
         "the lower the threshold, the more is reused",
         f"processed at {first[0]:g} and at {last[0]:g}: {told_ends}",
         all(low < high for low, high in ends.values()),
     )
 
 
-def lower_for_larger(curves: Mapping[str, Points], sides_m: Sequence[int]) -> Part:
+def lower_for_larger(curves: Mapping[str, Points], sides_m: Sequence[int]) -> CheckedClaim:
     """Whether larger interests have the lower curve, at every threshold."""
     by_side = [[dict(curves[f"{heuristic}, {side_m} m"]) for side_m in sides_m] for heuristic in HEURISTICS]
     thresholds = list(by_side[0][0])
     so = [x for x in thresholds if all(a[x] > b[x] for some in by_side for a, b in pairwise(some))]
     not_so = [x for x in thresholds if x not in so]
     seen = f"so it is at {_listed(so)}" + (f", but not at {_listed(not_so)}" if not_so else "")
-    return Part("the larger the interests, the more is reused", seen, not not_so)
+    return CheckedClaim("the larger the interests, the more is reused", seen, not not_so)
 
 
 def _listed(thresholds: Sequence[float]) -> str:
     return ", ".join(f"{x:g}" for x in thresholds) or "no threshold"
 
 
-def nearly_none(points: Points, side_m: float, near: float) -> Part:
+def nearly_none(points: Points, side_m: float, near: float) -> CheckedClaim:
     """`near`: the share of consumers that have another one within their interest."""
     least = min(y for _, y in points)
-    return Part(
+    return CheckedClaim(
         f"nearly no reuse at {side_m:g} m, where interests hardly overlap (here: 90% or more are processed)",
         f"{least:.0%} or more are processed; {near:.0%} of the consumers have another one in their interest",
         least >= 0.9,
     )
 
 
-def mqc_saves_more(curves: Mapping[str, Points]) -> Part:
+def mqc_saves_more(curves: Mapping[str, Points]) -> CheckedClaim:
     """On average over all that both did."""
     mean = {one: np.mean([y for name, points in curves.items() if name.startswith(one) for _, y in points])
             for one in HEURISTICS}  # fmt: skip
-    return Part(
+    return CheckedClaim(
         "MQC saves slightly more than MNH",
         f"mqc processes {mean['mqc']:.1%}, mnh {mean['mnh']:.1%} on average",
         bool(mean["mqc"] < mean["mnh"]),
     )
 
 
-def stays_above(least: Mapping[tuple[str, float], float]) -> Part:
+def stays_above(least: Mapping[tuple[str, float], float]) -> CheckedClaim:
     """`least`: the lower one of mean precision and mean recall, by curve and threshold."""
     below = [f"{name}: {value:.2f} at {x:g}" for (name, x), value in least.items() if value < x - ROUNDING]
     above = min((value - x for (_, x), value in least.items() if x < 1), default=0.0)
     kept = f"the lower one of precision and recall is above thresholds below 1 by {above:.2f} or more, and 1 at 1"
     seen = f"below: {', '.join(below)}" if below else kept
-    return Part("the average quality always remains above the threshold", seen, not below)
+    return CheckedClaim("the average quality always remains above the threshold", seen, not below)
 
 
-def deviates_little(deviations: Mapping[str, Sequence[float]]) -> Part:
+def deviates_little(deviations: Mapping[str, Sequence[float]]) -> CheckedClaim:
     """The paper gives no number; a tenth is little."""
     most = {name: max(some, default=0.0) for name, some in deviations.items()}
     worst = max(most, key=lambda name: most[name])
-    return Part(
+    return CheckedClaim(
         "the standard deviation is low (here: at most 0.1)", f"at most {most[worst]:.2f} ({worst})", most[worst] <= 0.1
     )
 
 
-def batches_need_fewer(curves: Mapping[str, Points]) -> Part:
+def batches_need_fewer(curves: Mapping[str, Points]) -> CheckedClaim:
     times = []
     for heuristic in HEURISTICS:
         single = dict(curves[f"{heuristic}, {SINGLE}"])
         times += [single[x] / y for x, y in curves[f"{heuristic}, {BATCHES}"] if x in single]
-    return Part(
+    return CheckedClaim(
         "batches need far fewer estimations (our bar: 10 times)",
         f"single selections need {min(times):.1f} to {max(times):.1f} times as many",
         min(times) >= 10,
     )
 
 
-def mnh_needs_fewer(curves: Mapping[str, Points]) -> Part:
+def mnh_needs_fewer(curves: Mapping[str, Points]) -> CheckedClaim:
     mean = {name: float(np.mean([y for _, y in points])) for name, points in curves.items()}
     seen = ", ".join(f"{name} {value:.3g}" for name, value in mean.items())
-    return Part(
+    return CheckedClaim(
         "MQC needs more estimations than MNH",
         f"on average: {seen}",
         all(mean[f"mqc, {how}"] > mean[f"mnh, {how}"] for how in (BATCHES, SINGLE)),
     )
 
 
-def lower_with_more(curves: Mapping[str, Points]) -> Part:
+def lower_with_more(curves: Mapping[str, Points]) -> CheckedClaim:
     """Whether each curve is below the one before at every x."""
     ranges = {name: (min(y for _, y in points), max(y for _, y in points)) for name, points in curves.items()}
     seen = ", ".join(f"{name} {low:.0%} to {high:.0%}" for name, (low, high) in ranges.items())
-    return Part(
+    return CheckedClaim(
         "the more queries, the lower the share that is processed",
         seen,
         all(b < a for one, other in pairwise(curves.values()) for (_, a), (_, b) in zip(one, other, strict=True)),

@@ -14,10 +14,10 @@ from typing import get_args
 
 import numpy as np
 
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
-from situ.lab.recep.experiments.cases import Run, S, means, measured, processed_share, runs, told
-from situ.lab.recep.selections import ByCount, ByTime, Nearest, Settings
+from situ.lab.recep.experiments.cases import RunSetup, S, means, measured, processed_share, runs, told
+from situ.lab.recep.selections import ByCount, ByTime, Nearest, ReuseSettings
 from situ.lab.recep.selections.settings import Predictor
 
 SIDES_M = (2000, 5000)
@@ -107,11 +107,11 @@ FIGURES: dict[str, Experiment] = {"8e": figure_8e, "8f": figure_8f, "8g": figure
 # ---- runs
 
 
-def _by_neighbours(scale: Scale, seed: int) -> dict[str, list[Run]]:
+def _by_neighbours(scale: Scale, seed: int) -> dict[str, list[RunSetup]]:
     """Of Figures 8e and 8f: single selections and `mnh`."""
     most, distances_m = (FEW_NEIGHBOURS, FEW_DISTANCES_M) if scale is QUICK else (NEIGHBOURS, DISTANCES_M)
     cars = FEW_CARS if scale is QUICK else CARS
-    settings = Settings("mnh", ByCount(1), renew_us=RENEWED_US)
+    settings = ReuseSettings("mnh", ByCount(1), renew_us=RENEWED_US)
     return {
         f"{side_m} m, no farther than {distance_m} m": [
             run
@@ -125,16 +125,21 @@ def _by_neighbours(scale: Scale, seed: int) -> dict[str, list[Run]]:
     }
 
 
-def _neighbours(run: Run) -> Nearest:
+def _neighbours(run: RunSetup) -> Nearest:
     assert run.settings.neighbours is not None
     return run.settings.neighbours
 
 
-def _by_predictor(scale: Scale, seed: int) -> dict[str, list[Run]]:
+def _by_predictor(scale: Scale, seed: int) -> dict[str, list[RunSetup]]:
     thresholds = FEW_THRESHOLDS if scale is QUICK else THRESHOLDS
     return {
         f"{side_m} m, {predictor}": runs(
-            scale, seed, thresholds, PREDICTING_CARS, side_m, Settings("mqc", ByTime(BATCH_US), predictor=predictor)
+            scale,
+            seed,
+            thresholds,
+            PREDICTING_CARS,
+            side_m,
+            ReuseSettings("mqc", ByTime(BATCH_US), predictor=predictor),
         )
         for side_m in SIDES_M
         for predictor in PREDICTORS
@@ -150,22 +155,24 @@ def _of_side(curves: Mapping[str, Points], side_m: float) -> dict[str, Points]:
 # ---- parts of claims
 
 
-def falls_along(curves: Mapping[str, Points], claim: str) -> Part:
+def falls_along(curves: Mapping[str, Points], claim: str) -> CheckedClaim:
     """Whether curves end lower than they begin, and none higher: some may have no more to choose from."""
     ends = {name: (points[0][1], points[-1][1]) for name, points in curves.items()}
     seen = ", ".join(f"{name} from {first:.3f} to {last:.3f}" for name, (first, last) in ends.items())
     change = [last - first for first, last in ends.values()]
-    return Part(claim, seen, max(change) < VISIBLE and min(change) < -VISIBLE)
+    return CheckedClaim(claim, seen, max(change) < VISIBLE and min(change) < -VISIBLE)
 
 
-def lower_farther(curves: Mapping[str, Points], claim: str) -> Part:
+def lower_farther(curves: Mapping[str, Points], claim: str) -> CheckedClaim:
     """Whether the mean of each curve is below that of the one before."""
     mean = {name: float(np.mean([y for _, y in points])) for name, points in curves.items()}
     seen = ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
-    return Part(claim, f"on average: {seen}", all(b < a - VISIBLE for a, b in pairwise(mean.values())))
+    return CheckedClaim(claim, f"on average: {seen}", all(b < a - VISIBLE for a, b in pairwise(mean.values())))
 
 
-def predicted_as_said(quality: Mapping[str, Points], processed: Mapping[str, Points], side_m: float) -> list[Part]:
+def predicted_as_said(
+    quality: Mapping[str, Points], processed: Mapping[str, Points], side_m: float
+) -> list[CheckedClaim]:
     """By means over all thresholds."""
     mean, share = ({name: float(np.mean([y for _, y in points])) for name, points in some.items()}
                    for some in (quality, processed))  # fmt: skip
@@ -173,12 +180,12 @@ def predicted_as_said(quality: Mapping[str, Points], processed: Mapping[str, Poi
     between = {name: mean[name] for name in ("event pattern", "current selection")}
     seen = ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
     return [
-        Part(
+        CheckedClaim(
             f"optimistic gives the lowest quality, pessimistic the highest ({side_m:g} m)",
             f"on average: {seen}",
             least < min(between.values()) - VISIBLE and most > max(between.values()) + VISIBLE,
         ),
-        Part(
+        CheckedClaim(
             f"pessimistic misses reuse, optimistic reuses most ({side_m:g} m)",
             "processed: " + ", ".join(f"{name} {value:.0%}" for name, value in share.items()),
             share["optimistic"] < min(share[name] for name in between) - VISIBLE

@@ -21,14 +21,14 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
-from situ.lab.claims import Part
+from situ.lab.claims import CheckedClaim
 from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Mask, Quality, regions_hold
+from situ.lab.quality.precision_recall import Mask, MeasuredQuality, regions_hold
 from situ.lab.recep.coverings.batches import Batched, Selections, by_time
 from situ.lab.recep.coverings.cover import mqc
-from situ.lab.recep.coverings.waiting import Covering, Waiting
-from situ.lab.recep.estimators.pairs import Counts, Estimator, quality_of_pairs
+from situ.lab.recep.coverings.waiting import Covering, WaitingSelections
+from situ.lab.recep.estimators.pairs import Estimator, PairCounts, quality_of_pairs
 from situ.lab.recep.estimators.predict import OpenPairs, event_pattern
 
 WINDOW = 30
@@ -55,7 +55,7 @@ Ratios: TypeAlias = Mapping[str, Mapping[int, Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class SelectionWorkload:
     """What operators wait to process. `holds` says which operator takes which event; event k occurs at microsecond
     k - RECENT, so that what is looked back on is before 0. The windows of an operator begin one event apart, at the
     places `first` of `taken`."""
@@ -72,7 +72,7 @@ class Workload:
         return AtomSets(self.taken.atoms[places].reshape(-1), np.arange(len(self.first) + 1) * WINDOW)
 
 
-def workload(operators: int, selections: int, rng: np.random.Generator) -> Workload:
+def workload(operators: int, selections: int, rng: np.random.Generator) -> SelectionWorkload:
     """So many selections in all, equally many of each operator.
 
     >>> made = workload(4, 20, np.random.default_rng(1))
@@ -92,11 +92,11 @@ def workload(operators: int, selections: int, rng: np.random.Generator) -> Workl
     first = (offsets[:-1, None] + np.arange(each)).reshape(-1)
     nothing = AtomSets(np.zeros(0, np.int64), np.zeros(len(first) + 1, np.int64))  # not needed where it is predicted
     chosen = Selections(np.repeat(np.arange(operators), each), event[first], event[first + WINDOW - 1], nothing)
-    return Workload(values, holds, AtomSets(event + RECENT, offsets), first, chosen)
+    return SelectionWorkload(values, holds, AtomSets(event + RECENT, offsets), first, chosen)
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedWork:
     """How batches were covered, and which selections are processed."""
 
     batched: Batched
@@ -104,29 +104,29 @@ class Shared:
     processed: I64
 
 
-def share(work: Workload, batches: int) -> Shared:
+def share(work: SelectionWorkload, batches: int) -> SharedWork:
     """Covers batches, so many of each operator, by what is predicted of them. Batches of one time are compared."""
     length_us = -(-int(work.selections.begin_us.max() + 1) // batches)
     batched = by_time(work.selections, length_us)
     part = batched.begin_us // length_us
     thresholds = np.full(len(work.holds), THRESHOLD)
-    waiting = Waiting(AtomSets(part, np.arange(len(part) + 1)), batched.owner, thresholds, thresholds)
+    waiting = WaitingSelections(AtomSets(part, np.arange(len(part) + 1)), batched.owner, thresholds, thresholds)
     covering = mqc(waiting, _predictor(work, batched, part, length_us))
     own = covering.by == np.arange(len(batched))
-    return Shared(batched, covering, np.flatnonzero(own[batched.batch]))
+    return SharedWork(batched, covering, np.flatnonzero(own[batched.batch]))
 
 
-def _predictor(work: Workload, batched: Batched, part: I64, length_us: int) -> Estimator:
+def _predictor(work: SelectionWorkload, batched: Batched, part: I64, length_us: int) -> Estimator:
     """By event pattern. Of a batch that begins nothing has come; it takes as many events as is usual."""
     begins = np.arange(int(part.max()) + 1) * length_us
     both = np.stack([_in_both(work.holds[:, begin : begin + RECENT]) for begin in begins])
     usual = len(work.selections) // len(batched) + WINDOW - 1
 
-    def predicted(asked: I64, processed: I64) -> Quality:
+    def predicted(asked: I64, processed: I64) -> MeasuredQuality:
         at, one, other = part[asked], batched.owner[asked], batched.owner[processed]
-        past = Counts(both[at, one, other], both[at, one, one], both[at, other, other])
+        past = PairCounts(both[at, one, other], both[at, one, one], both[at, other, other])
         nothing, totals = np.zeros(len(at), np.int64), np.full(len(at), usual)
-        return event_pattern(OpenPairs.of(Counts(nothing, nothing, nothing), totals, totals), past)
+        return event_pattern(OpenPairs.of(PairCounts(nothing, nothing, nothing), totals, totals), past)
 
     return predicted
 
@@ -140,13 +140,13 @@ def _in_both(holds: Mask) -> I64:
     return found
 
 
-def measured(work: Workload, shared: Shared) -> Quality:
+def measured(work: SelectionWorkload, shared: SharedWork) -> MeasuredQuality:
     """What the covering gives, counted: of every selection."""
     by = shared.batched.of_selections(shared.covering).by
     return quality_of_pairs(work.windows(), np.arange(len(by)), by)
 
 
-def process(work: Workload, selections: I64, complexity: int) -> F64:
+def process(work: SelectionWorkload, selections: I64, complexity: int) -> F64:
     """The averages of some selections.
 
     >>> made = workload(4, 20, np.random.default_rng(1))
@@ -241,7 +241,7 @@ def figure_8i(scale: Scale, seed: int, say: Say) -> Figure:
 FIGURES: dict[str, Experiment] = {"8h": figure_8h, "8i": figure_8i}
 
 
-def _works(scale: Scale, counts: Sequence[int], seed: int) -> list[tuple[int, Workload]]:
+def _works(scale: Scale, counts: Sequence[int], seed: int) -> list[tuple[int, SelectionWorkload]]:
     selections = FEW_SELECTIONS if scale is QUICK else SELECTIONS
     return [
         (count, workload(count, selections, np.random.default_rng([seed + k, count])))
@@ -250,14 +250,14 @@ def _works(scale: Scale, counts: Sequence[int], seed: int) -> list[tuple[int, Wo
     ]
 
 
-def _alone_s(work: Workload, complexities: Sequence[int]) -> dict[int, float]:
+def _alone_s(work: SelectionWorkload, complexities: Sequence[int]) -> dict[int, float]:
     """By complexity: how long it takes to process all selections."""
     everything = np.arange(len(work.selections))
     process(work, everything[:1], 1)  # compiled before time is taken
     return {complexity: _cpu_s(partial(process, work, everything, complexity)) for complexity in complexities}
 
 
-def _ratios(work: Workload, batches: int, alone_s: Mapping[int, float]) -> dict[int, float]:
+def _ratios(work: SelectionWorkload, batches: int, alone_s: Mapping[int, float]) -> dict[int, float]:
     """By complexity: how long all selections take alone, over how long it takes to cover them and process the rest."""
     shared = share(work, batches)
     cover_s = _cpu_s(partial(share, work, batches))
@@ -294,37 +294,39 @@ def _means(ratios: Ratios) -> dict[str, Points]:
 # ---- parts of claims
 
 
-def grows_along(curves: Mapping[str, Points], claim: str) -> Part:
+def grows_along(curves: Mapping[str, Points], claim: str) -> CheckedClaim:
     """Whether each curve grows from each x to the next, but for a twentieth: these are measured times."""
     ends = ", ".join(f"{name} from {points[0][1]:.2g} to {points[-1][1]:.2g}" for name, points in curves.items())
-    return Part(claim, ends, all(b >= 0.95 * a for points in curves.values() for (_, a), (_, b) in pairwise(points)))
+    return CheckedClaim(
+        claim, ends, all(b >= 0.95 * a for points in curves.values() for (_, a), (_, b) in pairwise(points))
+    )
 
 
-def pays_in_the_end(curves: Mapping[str, Points]) -> Part:
+def pays_in_the_end(curves: Mapping[str, Points]) -> CheckedClaim:
     """Whether each curve reaches 1, and where."""
     from_x = {name: next((x for x, y in points if y >= 1), None) for name, points in curves.items()}
     told = ", ".join(f"{name} {'never' if x is None else f'from {x:,g} on'}" for name, x in from_x.items())
-    return Part("the overhead eventually amortizes", f"it pays with {told}", None not in from_x.values())
+    return CheckedClaim("the overhead eventually amortizes", f"it pays with {told}", None not in from_x.values())
 
 
-def better_with_more(curves: Mapping[str, Points], told: str) -> Part:
+def better_with_more(curves: Mapping[str, Points], told: str) -> CheckedClaim:
     """Whether the last value of each curve is above that of the curve before."""
     last = [points[-1][1] for points in curves.values()]
     values = ", ".join(f"{name} {value:.2g}" for name, value in zip(curves, last, strict=True))
-    return Part(
+    return CheckedClaim(
         "a high number of operators is better",
         f"with the most complex operator: {values}; {told}",
         all(a < b for a, b in pairwise(last)),
     )
 
 
-def more_estimations(estimations: Mapping[int, int]) -> Part:
+def more_estimations(estimations: Mapping[int, int]) -> CheckedClaim:
     told = ", ".join(f"{some:,} with {batches}" for batches, some in estimations.items())
     counts = list(estimations.values())
-    return Part("more batches require more estimations", told, all(a < b for a, b in pairwise(counts)))
+    return CheckedClaim("more batches require more estimations", told, all(a < b for a, b in pairwise(counts)))
 
 
-def best_with_few(curves: Mapping[str, Points]) -> Part:
+def best_with_few(curves: Mapping[str, Points]) -> CheckedClaim:
     """Whether the fewest batches are better than the most."""
     ends = ", ".join(f"{name} from {points[0][1]:.2g} to {points[-1][1]:.2g}" for name, points in curves.items())
-    return Part("few batches are best", ends, all(points[0][1] > points[-1][1] for points in curves.values()))
+    return CheckedClaim("few batches are best", ends, all(points[0][1] > points[-1][1] for points in curves.values()))

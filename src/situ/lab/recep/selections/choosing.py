@@ -15,17 +15,17 @@ import numpy as np
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.operator import Context
 from situ.lab.fresh_operator import fresh_operator
-from situ.lab.recep.coverings.choose import Choice, Nearest, Trial, choose
+from situ.lab.recep.coverings.choose import Nearest, ReuseChoice, Trial, choose
 from situ.lab.recep.coverings.cover import Heuristic
 from situ.lab.recep.estimators.grid import Cells
 from situ.lab.recep.selections.arrived import Inputs
 from situ.lab.recep.selections.covering import Least, covered
 from situ.lab.recep.selections.deciding import Decided, decided
 from situ.lab.recep.selections.judging import Evidence
-from situ.lab.recep.selections.managers import Regions
-from situ.lab.recep.selections.reading import Read
+from situ.lab.recep.selections.managers import GroupsOverTime
+from situ.lab.recep.selections.reading import ReuseInput
 from situ.lab.recep.selections.selected import Selected
-from situ.lab.recep.selections.settings import ByCount, ByTime, Estimator, Settings
+from situ.lab.recep.selections.settings import ByCount, ByTime, Estimator, ReuseSettings
 from situ.lab.recep.selections.streaming import disparity_of, measured
 
 #: So many selections are a sample.
@@ -36,24 +36,24 @@ BATCHES = (ByCount(1), ByTime(10_000_000), ByTime(60_000_000), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReuseQuestion:
     """An operator, what its instances select, and what consumers ask for."""
 
     context: Context
     inputs: Inputs
     selected: Selected
-    read: Read
+    read: ReuseInput
     before: Sequence[Decided]
-    regions: Regions
+    regions: GroupsOverTime
     least: Least
-    settings: Settings
+    settings: ReuseSettings
     clock: Callable[[], float]
 
 
-def chosen(question: Question) -> Choice[Settings]:
+def chosen(question: ReuseQuestion) -> ReuseChoice[ReuseSettings]:
     """What pays for an operator. `settings` says how quality is judged and predicted, and by how many managers."""
     if not len(question.selected):
-        return choose(0.0, list[Trial[Settings]]())
+        return choose(0.0, list[Trial[ReuseSettings]]())
     rows = _latest(question.selected.begin_us)
     sample = replace(question, selected=question.selected.some(rows))
     _tried(sample, replace(question.settings, heuristic="mqc"))  # the first one may be compiled, and is not counted
@@ -61,7 +61,7 @@ def chosen(question: Question) -> Choice[Settings]:
     return choose(_selection_s(question, rows), trials)
 
 
-def _in_question(settings: Settings, read: Read) -> Iterator[Settings]:
+def _in_question(settings: ReuseSettings, read: ReuseInput) -> Iterator[ReuseSettings]:
     reach_m = max(read.shape.half_x, read.shape.half_y)
     neighbours = (None, settings.neighbours or Nearest(reach_m / 2, 5))
     heuristics: tuple[Heuristic, ...] = ("mqc", "mnh")
@@ -77,7 +77,7 @@ def _latest(begin_us: I64) -> I64:
     return np.sort(np.argsort(begin_us, kind="stable")[-SAMPLE:])
 
 
-def _tried(question: Question, settings: Settings) -> Trial[Settings]:
+def _tried(question: ReuseQuestion, settings: ReuseSettings) -> Trial[ReuseSettings]:
     sample, read, least = question.selected, question.read, question.least
     begin_s = question.clock()
     disparity = disparity_of(sample, read) if np.any(least.disparity > 0) else None
@@ -101,7 +101,7 @@ def _is_enough(figures: F64, least: F64, owner: I64, is_covered: np.ndarray) -> 
     return bool(np.all(sums >= counts * (least - 1e-9)))
 
 
-def _selection_s(question: Question, rows: I64) -> float:
+def _selection_s(question: ReuseQuestion, rows: I64) -> float:
     """What it costs to process a selection, apart from what it costs to read events."""
     steps = question.selected.steps
     assert steps is not None, "its selections may be processed one without the other"

@@ -19,14 +19,14 @@ from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.coverings.batches import Batched, Selections, batched
 from situ.lab.recep.coverings.cover import cover
 from situ.lab.recep.coverings.family import Family, family_of
-from situ.lab.recep.coverings.waiting import Covering, Neighbours, Waiting
+from situ.lab.recep.coverings.waiting import Covering, Neighbours, WaitingSelections
 from situ.lab.recep.estimators.pairs import Estimator
 from situ.lab.recep.selections.deciding import Decided
 from situ.lab.recep.selections.judging import Evidence, estimator_of
-from situ.lab.recep.selections.managers import Regions, neighbours_of
+from situ.lab.recep.selections.managers import GroupsOverTime, neighbours_of
 from situ.lab.recep.selections.predicting import Foresight, foresight, predictor_of
 from situ.lab.recep.selections.sets import after_another, take, united
-from situ.lab.recep.selections.settings import ByTime, Settings
+from situ.lab.recep.selections.settings import ByTime, ReuseSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ class Covered:
     estimations: int
 
 
-def covered(evidence: Evidence, decided: Decided, regions: Regions, least: Least, settings: Settings) -> Covered:
+def covered(
+    evidence: Evidence, decided: Decided, regions: GroupsOverTime, least: Least, settings: ReuseSettings
+) -> Covered:
     """All phases of all managers of an operator."""
     selected = evidence.selected
     phase_us = decided.decided_us[decided.batch]
@@ -84,16 +86,18 @@ class _Phases:
 
     evidence: Evidence
     decided: Decided
-    regions: Regions
+    regions: GroupsOverTime
     least: Least
-    settings: Settings
+    settings: ReuseSettings
     either: AtomSets
     known: Foresight | None
     over_us: I64
     past: Mask
 
     @classmethod
-    def of(cls, evidence: Evidence, decided: Decided, regions: Regions, least: Least, settings: Settings) -> _Phases:
+    def of(
+        cls, evidence: Evidence, decided: Decided, regions: GroupsOverTime, least: Least, settings: ReuseSettings
+    ) -> _Phases:
         selected = evidence.selected
         known = foresight(evidence, decided, settings) if settings.predictor is not None else None
         if known is not None and np.any(least.disparity > 0):
@@ -125,7 +129,7 @@ class _Phases:
         neighbours = Neighbours.of(processing + len(owner), on_behalf_of, 2 * len(owner))
         precision, recall, disparity = (np.tile(one[owner], 2) for one in astuple(self.least))
         estimate = estimator_of(self.evidence, both, some, disparity[some.owner], self.settings)
-        family = family_of(Waiting(some.sets, some.owner, precision, recall, neighbours), estimate)
+        family = family_of(WaitingSelections(some.sets, some.owner, precision, recall, neighbours), estimate)
         covering = Covering(_best(family, estimate), family.estimations)
         by = rows.copy()
         by[np.searchsorted(rows, waits)] = both[some.of_selections(covering).by[: len(waits)]]
@@ -160,7 +164,7 @@ class _Phases:
             batches[some.batch] = batch
             sets = self.known.sets(batches)
             estimate = predictor_of(self.evidence, self.known, batches, owner[some.owner], self.settings)
-        waiting = Waiting(sets, some.owner, self.least.precision[owner], self.least.recall[owner], neighbours)
+        waiting = WaitingSelections(sets, some.owner, self.least.precision[owner], self.least.recall[owner], neighbours)
         covering = cover(self.settings.heuristic, waiting, estimate)
         return _Found(rows[some.of_selections(covering).by], covering.estimations)
 

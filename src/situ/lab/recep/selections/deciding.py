@@ -17,7 +17,7 @@ from situ.flow.clock import BEGINNING
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import jit
 from situ.lab.recep.selections.selected import Selected
-from situ.lab.recep.selections.settings import ByCount, ByTime, Settings
+from situ.lab.recep.selections.settings import ByCount, ByTime, ReuseSettings
 from situ.mobility.interests import Interests
 
 
@@ -63,7 +63,7 @@ class Decided:
         return len(self.owner)
 
 
-def decided(selected: Selected, interests: Interests, before: Sequence[Decided], settings: Settings) -> Decided:
+def decided(selected: Selected, interests: Interests, before: Sequence[Decided], settings: ReuseSettings) -> Decided:
     """`before` has the batches of the operators that this one reads."""
     part = _parts(selected, settings.batch)
     order = np.lexsort((part, selected.owner))
@@ -93,7 +93,7 @@ def decided(selected: Selected, interests: Interests, before: Sequence[Decided],
     return Decided(batch, owner, parts, begin_us, decided_us, schedule)
 
 
-def _schedule(selected: Selected, before: Sequence[Decided], settings: Settings) -> Schedule | None:
+def _schedule(selected: Selected, before: Sequence[Decided], settings: ReuseSettings) -> Schedule | None:
     if not isinstance(settings.batch, ByTime):
         return None
     window_us = int(np.max(selected.end_us - selected.begin_us, initial=0))

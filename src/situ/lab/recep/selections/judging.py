@@ -10,18 +10,18 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Mask, Quality
+from situ.lab.quality.precision_recall import Mask, MeasuredQuality
 from situ.lab.recep.coverings.batches import Batched
 from situ.lab.recep.estimators.batches import quality_of_batches
 from situ.lab.recep.estimators.grid import Cells, Dependencies, Grids, quality_of_grids
 from situ.lab.recep.estimators.neighbours import Incoming, quality_of_shared
-from situ.lab.recep.estimators.overlap import Regions, Spans, quality_of_regions
+from situ.lab.recep.estimators.overlap import PlaneRegions, SelectionSpans, quality_of_regions
 from situ.lab.recep.estimators.pairs import Estimator
 from situ.lab.recep.selections.arrived import Inputs
-from situ.lab.recep.selections.reading import Read
+from situ.lab.recep.selections.reading import ReuseInput
 from situ.lab.recep.selections.selected import Selected
 from situ.lab.recep.selections.sets import take
-from situ.lab.recep.selections.settings import Settings
+from situ.lab.recep.selections.settings import ReuseSettings
 
 #: What agrees in its atomic events, but not in the events made of them, is not quite the same.
 NOT_QUITE = 1.0 - 1e-9
@@ -37,14 +37,20 @@ class Evidence:
 
     selected: Selected
     inputs: Inputs
-    read: Read
+    read: ReuseInput
     codes: I64 | None
     disparity: F64 | None
     exactly: Mask
 
     @classmethod
     def of(
-        cls, selected: Selected, inputs: Inputs, read: Read, settings: Settings, disparity: F64 | None, exactly: Mask
+        cls,
+        selected: Selected,
+        inputs: Inputs,
+        read: ReuseInput,
+        settings: ReuseSettings,
+        disparity: F64 | None,
+        exactly: Mask,
     ) -> Evidence:
         codes = None
         if isinstance(settings.estimator, Cells):
@@ -66,18 +72,18 @@ class Evidence:
 
 
 def estimator_of(
-    evidence: Evidence, rows: I64, batched: Batched, least_disparity: F64, settings: Settings
+    evidence: Evidence, rows: I64, batched: Batched, least_disparity: F64, settings: ReuseSettings
 ) -> Estimator:
     """Judges pairs of batches of some selections. `least_disparity` is the threshold of each batch."""
     base = _of_selections(evidence, rows, settings)
     content, exactly = evidence.selected.content[rows], evidence.exactly[rows]
     asks_for_disparity = evidence.disparity is not None  # then the same from elsewhere is not good enough
 
-    def of_selections(asked: I64, processed: I64) -> Quality:
+    def of_selections(asked: I64, processed: I64) -> MeasuredQuality:
         found = base(asked, processed)
         differ = (content[asked] != content[processed]) & (found.precision == 1.0) & (found.recall == 1.0)
         refused = exactly[asked] & (differ | (found.precision < 1.0) | (found.recall < 1.0) | asks_for_disparity)
-        return Quality(*(np.where(refused, REFUSED, np.where(differ, NOT_QUITE, one)) for one in
+        return MeasuredQuality(*(np.where(refused, REFUSED, np.where(differ, NOT_QUITE, one)) for one in
                          (found.precision, found.recall)))  # fmt: skip
 
     of_batches = batched.by_selections(settings.over, of_selections)
@@ -85,39 +91,39 @@ def estimator_of(
         return of_batches
     disparity = evidence.disparity[rows]
 
-    def by_disparity(_: I64, processed: I64) -> Quality:
-        return Quality(disparity[processed], disparity[processed])
+    def by_disparity(_: I64, processed: I64) -> MeasuredQuality:
+        return MeasuredQuality(disparity[processed], disparity[processed])
 
     how_far = partial(quality_of_batches, by_disparity, batched.members, settings.over)
     return _and_disparity(of_batches, how_far, least_disparity)
 
 
 def _and_disparity(estimate: Estimator, how_far: Estimator, least: F64) -> Estimator:
-    def judge(asked: I64, processed: I64) -> Quality:
+    def judge(asked: I64, processed: I64) -> MeasuredQuality:
         found, enough = estimate(asked, processed), how_far(asked, processed).precision >= least[asked]
-        return Quality(np.where(enough, found.precision, REFUSED), np.where(enough, found.recall, REFUSED))
+        return MeasuredQuality(np.where(enough, found.precision, REFUSED), np.where(enough, found.recall, REFUSED))
 
     return judge
 
 
-def _of_selections(evidence: Evidence, rows: I64, settings: Settings) -> Callable[[I64, I64], Quality]:
+def _of_selections(evidence: Evidence, rows: I64, settings: ReuseSettings) -> Callable[[I64, I64], MeasuredQuality]:
     selected, read = evidence.selected, evidence.read
     match settings.estimator:
         case "spatial":
             regions = regions_of_owners(read, selected.owner[rows])
-            spans = Spans(selected.begin_us[rows], selected.end_us[rows])
+            spans = SelectionSpans(selected.begin_us[rows], selected.end_us[rows])
             return partial(quality_of_regions, regions, spans)
         case "per neighbour":
             arrived = evidence.inputs.arrived
             members = take(AtomSets(selected.rows, selected.offsets), rows)
-            annotated = Quality(arrived.precision[members.atoms], arrived.recall[members.atoms])
+            annotated = MeasuredQuality(arrived.precision[members.atoms], arrived.recall[members.atoms])
             return partial(quality_of_shared, Incoming.of(arrived.event[members.atoms], members.offsets, annotated))
         case _:
             sets = take(selected.actual, rows), take(selected.reuse, rows)
             return partial(quality_of_grids, evidence.dependencies(*sets))
 
 
-def regions_of_owners(read: Read, owner: I64) -> Regions:
+def regions_of_owners(read: ReuseInput, owner: I64) -> PlaneRegions:
     """The regions of instances' interests."""
     shape = read.shape
-    return Regions.of(read.middle_x[owner], read.middle_y[owner], shape.half_x, shape.half_y, shape.is_round)
+    return PlaneRegions.of(read.middle_x[owner], read.middle_y[owner], shape.half_x, shape.half_y, shape.is_round)

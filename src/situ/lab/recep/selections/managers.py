@@ -14,14 +14,14 @@ import numpy as np
 
 from situ.kernel.arrays import F64, I64
 from situ.lab.recep.coverings.choose import Nearest
-from situ.lab.recep.coverings.neighbours import Interests, coordinated
-from situ.lab.recep.selections.reading import Read
-from situ.lab.recep.selections.settings import Settings
+from situ.lab.recep.coverings.neighbours import InterestRectangles, coordinated
+from situ.lab.recep.selections.reading import ReuseInput
+from situ.lab.recep.selections.settings import ReuseSettings
 from situ.reuse.groups import SHARES, Groups, Region, all_at
 
 
 @dataclass(frozen=True, slots=True)
-class Regions:
+class GroupsOverTime:
     """Row t: from `since_us[t]` on, the groups of all consumers (-1: not there yet) and their places."""
 
     since_us: I64
@@ -38,7 +38,7 @@ class Regions:
         return int((self.group == group).sum(axis=1).max(initial=0))
 
 
-def regions_of(read: Read, settings: Settings) -> Regions:
+def regions_of(read: ReuseInput, settings: ReuseSettings) -> GroupsOverTime:
     """Consumers are looked for where they are in every phase, and grouped by quad-tree."""
     some, people = read.interests, int(read.person.max(initial=-1)) + 1
     phase = (some.start_us // settings.phase_us + 1) * settings.phase_us
@@ -57,10 +57,10 @@ def regions_of(read: Read, settings: Settings) -> Regions:
         there = np.flatnonzero(np.isfinite(x[row]))
         groups = all_at(groups, there, x[row, there], y[row, there])
         group[row, there], begin = groups.group, end
-    return Regions(since_us, group, x, y)
+    return GroupsOverTime(since_us, group, x, y)
 
 
-def _whole(read: Read, most: int) -> Region:
+def _whole(read: ReuseInput, most: int) -> Region:
     x, y = read.middle_x, read.middle_y
     if not len(x):
         return Region(0.0, 0.0, 1.0, most)
@@ -83,7 +83,7 @@ def named(group: int) -> str:
 
 
 def neighbours_of(
-    read: Read, regions: Regions, time_us: int, owner: I64, nearest: Nearest, renew_us: int
+    read: ReuseInput, regions: GroupsOverTime, time_us: int, owner: I64, nearest: Nearest, renew_us: int
 ) -> tuple[I64, I64]:
     """Which instances of one group may process at a time, and on behalf of which, pair by pair. Reference graphs are
     chosen among all consumers of the group, where they were at the last renewal; the instances are of consumers who are
@@ -94,7 +94,7 @@ def neighbours_of(
     there = np.flatnonzero(regions.group[row] == groups[np.argmax(counts)])
     late = np.isnan(regions.x[then, there])
     x, y = (np.where(late, at[row, there], at[then, there]) for at in (regions.x, regions.y))
-    interests = Interests.of(x, y, read.shape.half_x, read.shape.half_y)
+    interests = InterestRectangles.of(x, y, read.shape.half_x, read.shape.half_y)
     of_people = coordinated(interests, nearest.distance_m, nearest.most)
     allowed = np.eye(len(there) + 1, dtype=np.bool_)
     allowed[np.repeat(np.arange(len(there)), of_people.sizes), of_people.others] = True

@@ -16,7 +16,7 @@ import numpy as np
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Quality
+from situ.lab.quality.precision_recall import MeasuredQuality
 from situ.lab.recep.estimators.grid import Dependencies, counts_of_grids
 from situ.lab.recep.estimators.overlap import quality_of_regions
 from situ.lab.recep.estimators.pairs import Estimator
@@ -24,7 +24,7 @@ from situ.lab.recep.estimators.predict import OpenPairs, current_selection, even
 from situ.lab.recep.selections.deciding import Decided
 from situ.lab.recep.selections.judging import Evidence, regions_of_owners
 from situ.lab.recep.selections.sets import after_another, take, united
-from situ.lab.recep.selections.settings import ByTime, Settings
+from situ.lab.recep.selections.settings import ByTime, ReuseSettings
 
 #: The recent past, where batches have no length of time.
 RECENT_US = 30_000_000
@@ -50,7 +50,7 @@ class Foresight:
         return united(one, members, np.arange(0, len(members) + 1, 4))
 
 
-def foresight(evidence: Evidence, decided: Decided, settings: Settings) -> Foresight:
+def foresight(evidence: Evidence, decided: Decided, settings: ReuseSettings) -> Foresight:
     """Of all batches of an operator."""
     selected, arrived = evidence.selected, evidence.inputs.arrived
     of, count = arrived.dependence, len(decided)
@@ -74,7 +74,7 @@ def foresight(evidence: Evidence, decided: Decided, settings: Settings) -> Fores
     )  # fmt: skip
 
 
-def predictor_of(evidence: Evidence, known: Foresight, batches: I64, owner: I64, settings: Settings) -> Estimator:
+def predictor_of(evidence: Evidence, known: Foresight, batches: I64, owner: I64, settings: ReuseSettings) -> Estimator:
     """Judges pairs of some batches, of these instances."""
     if settings.estimator == "spatial":
         return partial(quality_of_regions, regions_of_owners(evidence.read, owner), None)
@@ -84,14 +84,16 @@ def predictor_of(evidence: Evidence, known: Foresight, batches: I64, owner: I64,
     asked_in_all = np.ceil(past.actual.totals * grows).astype(np.int64)
     processed_in_all = np.ceil(past.reuse.totals * grows).astype(np.int64)
 
-    def judge(asked: I64, processed: I64) -> Quality:
+    def judge(asked: I64, processed: I64) -> MeasuredQuality:
         pairs = OpenPairs.of(counts_of_grids(seen, asked, processed), asked_in_all[asked], processed_in_all[processed])
         return _predicted(pairs, past, asked, processed, settings)
 
     return judge
 
 
-def _predicted(pairs: OpenPairs, past: Dependencies, asked: I64, processed: I64, settings: Settings) -> Quality:
+def _predicted(
+    pairs: OpenPairs, past: Dependencies, asked: I64, processed: I64, settings: ReuseSettings
+) -> MeasuredQuality:
     match settings.predictor:
         case "pessimistic":
             return pessimistic(pairs)

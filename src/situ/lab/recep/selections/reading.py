@@ -27,7 +27,7 @@ from situ.space.pairs import PlacedEvents
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReuseInput:
     """What there is before anything is processed. Instances are known by the row of their interest; `person` numbers
     the consumers. Atomic event k is at (x[k], y[k]); these and the interests' middles are in metres."""
 
@@ -44,7 +44,7 @@ class Read:
 class _Reading(MovingFlow):
     """A moving subscription whose interests are all read at once."""
 
-    def everything(self) -> Read:
+    def everything(self) -> ReuseInput:
         self._read(NO_DEADLINE)
         switch = self._switch(NO_DEADLINE)
         active = Active.concat(switch.passing, switch.begun)
@@ -66,10 +66,10 @@ class _Reading(MovingFlow):
         person = pc.rank(some.consumer, tiebreaker="dense").to_numpy().astype(np.int64) - 1
         shape = self._shape
         (middle_x, middle_y), (x, y) = (_in_metres(*at, some.y, shape.degrees) for at in ((some.x, some.y), (x, y)))
-        return Read(some, person, shape, middle_x, middle_y, x, y, streams)
+        return ReuseInput(some, person, shape, middle_x, middle_y, x, y, streams)
 
 
-def read(query: MovingQuery, functions: Functions, tables: Mapping[str, pa.Table]) -> Read:
+def read(query: MovingQuery, functions: Functions, tables: Mapping[str, pa.Table]) -> ReuseInput:
     """All interests, and what they read; see docs/language.md, "Moving subscriptions"."""
     reading = _Reading(MovingProgram.of(query, functions))
     readers = {}

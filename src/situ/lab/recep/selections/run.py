@@ -22,25 +22,25 @@ from situ.kernel.batch import as_timestamps
 from situ.kernel.operator import Context, contexts_of
 from situ.lab.mcep.switching.steps import with_windows
 from situ.lab.quality.precision_recall import Mask
-from situ.lab.recep.coverings.stop import Reading, unneeded_us
+from situ.lab.recep.coverings.stop import OperatorSelections, unneeded_us
 from situ.lab.recep.selections.arrived import Arrived, Inputs, inputs_of
-from situ.lab.recep.selections.choosing import Question, chosen
+from situ.lab.recep.selections.choosing import ReuseQuestion, chosen
 from situ.lab.recep.selections.covering import Least, covered
 from situ.lab.recep.selections.deciding import decided
 from situ.lab.recep.selections.judging import Evidence
 from situ.lab.recep.selections.managers import named, regions_of
-from situ.lab.recep.selections.reading import Read, read
+from situ.lab.recep.selections.reading import ReuseInput, read
 from situ.lab.recep.selections.selected import Selected, selected
-from situ.lab.recep.selections.settings import EXACTLY, Asked, ByCount, Settings, Thresholds
-from situ.lab.recep.selections.stopping import Done, stopped
-from situ.lab.recep.selections.streaming import Streamed, disparity_of, measured, processed, streamed
+from situ.lab.recep.selections.settings import EXACTLY, Asked, ByCount, ReuseSettings, Thresholds
+from situ.lab.recep.selections.stopping import OperatorDecision, stopped
+from situ.lab.recep.selections.streaming import OperatorOutput, disparity_of, measured, processed, streamed
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.mobility.moving_query import INTEREST, MovingQuery, moving_queries
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class SelectionCounts:
     """Selections of one type of operator: those that instances asked for are processed, covered, or stopped. Pairs of
     batches that were judged. Copies of complex events that were sent, and that would have been sent one by one."""
 
@@ -62,11 +62,11 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Work(Done):
+class Work(OperatorDecision):
     """What was done for one type of operator."""
 
     inputs: Inputs
-    streamed: Streamed
+    streamed: OperatorOutput
     stopped: Mask
 
 
@@ -75,10 +75,10 @@ class Reused:
     """What was delivered, and what it took. `work` has all selections by type of operator, for those who check."""
 
     delivered: pa.Table
-    counts: dict[str, Counts]
+    counts: dict[str, SelectionCounts]
     managers: pa.Table
     chosen: dict[str, str]
-    read: Read
+    read: ReuseInput
     work: dict[str, Work]
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Reused:
 
 
 def reuse(
-    query: str | OperatorGraph, subscription: str, tables: Mapping[str, pa.Table], settings: Settings,
+    query: str | OperatorGraph, subscription: str, tables: Mapping[str, pa.Table], settings: ReuseSettings,
     thresholds: Asked | None = None, functions: Functions = default_functions,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Reused:  # fmt: skip
@@ -98,7 +98,7 @@ def reuse(
     ...     subscribe Pair for Car(id) detect Car as a then Car as b within 5 s assign id = b.id around Car square 100 m
     ... '''
     >>> cars = pa.table({"id": [1, 2, 1], "x": [0.0, 1.0, 0.0], "y": [0.0, 0.0, 0.0], "ts": [0, 0, 3]})
-    >>> reused = reuse(text, "Pair", {"Car": cars}, Settings("mqc", ByCount(1)))
+    >>> reused = reuse(text, "Pair", {"Car": cars}, ReuseSettings("mqc", ByCount(1)))
     >>> reused.delivered.num_rows, reused.counts["Pair"].asked, reused.counts["Pair"].processed
     (4, 6, 3)
     """
@@ -115,28 +115,28 @@ def _moving(graph: OperatorGraph, subscription: str, functions: Functions) -> Mo
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class InstanceSpans:
     """Times of instances."""
 
     owner: I64
     begin_us: I64
     end_us: I64
 
-    def and_(self, other: Spans) -> Spans:
+    def and_(self, other: InstanceSpans) -> InstanceSpans:
         columns = ("owner", "begin_us", "end_us")
-        return Spans(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in columns))
+        return InstanceSpans(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in columns))
 
     def hold(self, some: Selected) -> Mask:
         """Which selections reach into one of them."""
-        spans = Reading(self.owner, self.begin_us, self.end_us, np.zeros(len(self.owner), np.int64))
+        spans = OperatorSelections(self.owner, self.begin_us, self.end_us, np.zeros(len(self.owner), np.int64))
         held: Mask = unneeded_us(some.owner, some.begin_us, some.end_us, spans) == 0
         return held
 
 
 class _Run:
     def __init__(
-        self, moving: MovingQuery, functions: Functions, settings: Settings, read: Read, thresholds: Asked | None,
-        clock: Callable[[], float],
+        self, moving: MovingQuery, functions: Functions, settings: ReuseSettings, read: ReuseInput,
+        thresholds: Asked | None, clock: Callable[[], float],
     ) -> None:  # fmt: skip
         self.moving, self.settings, self.read, self.clock = moving, settings, read, clock
         contexts = contexts_of(moving.graph, functions, provenance=True)
@@ -146,8 +146,8 @@ class _Run:
         self.arrived: dict[str, Arrived] = {}
         self.work: dict[str, Work] = {}
         self.chosen: dict[str, str] = {}
-        self.decided_on: dict[str, Settings] = {}
-        self.exactly: Spans | None = None
+        self.decided_on: dict[str, ReuseSettings] = {}
+        self.exactly: InstanceSpans | None = None
 
     def run(self) -> Reused:
         self._operators()
@@ -173,8 +173,12 @@ class _Run:
         some = selected(context, inputs, self.read.interests)
         disparity = disparity_of(some, self.read) if np.any(self.least.disparity > 0) else None
         before = [self.work[input_].decided for input_ in context.inputs if input_ in self.work]
-        settings = self._settings(name, Question(context, inputs, some, self.read, before, self.regions, self.least,
-                                                 self.settings, self.clock))  # fmt: skip
+        settings = self._settings(
+            name,
+            ReuseQuestion(
+                context, inputs, some, self.read, before, self.regions, self.least, self.settings, self.clock
+            ),
+        )
         is_last = name == self.moving.name  # its own selections are judged by what they are
         exactly = np.zeros(len(some), np.bool_) if self.exactly is None or is_last else self.exactly.hold(some)
         evidence = Evidence.of(some, inputs, self.read, settings, disparity, exactly)
@@ -194,7 +198,7 @@ class _Run:
         exact = settings.auto or settings.estimator == "exact"
         return settings.over == "every" and exact and settings.predictor is None
 
-    def _too_low(self) -> Spans | None:
+    def _too_low(self) -> InstanceSpans | None:
         """Where what is delivered is not good enough, since selections that are on their own were made of events that
         others were processed for. The operators before are to give just what was asked there."""
         work = self.work[self.moving.name]
@@ -206,9 +210,9 @@ class _Run:
         if not low.any():
             return None
         back_us = max(self.moving.before_us.values())
-        return Spans(some.owner[low], some.begin_us[low] - back_us, some.end_us[low] + back_us)
+        return InstanceSpans(some.owner[low], some.begin_us[low] - back_us, some.end_us[low] + back_us)
 
-    def _settings(self, name: str, question: Question) -> Settings:
+    def _settings(self, name: str, question: ReuseQuestion) -> ReuseSettings:
         """How an operator's selections are shared: decided once, also if it is run again."""
         if name not in self.decided_on:
             settings, why = self.settings, str(self.settings)
@@ -251,7 +255,7 @@ class _Run:
         return pa.table({n: pa.array([row[k] for row in rows], t) for k, (n, t) in enumerate(columns.items())})
 
 
-def _counts(work: Work) -> Counts:
+def _counts(work: Work) -> SelectionCounts:
     selected, by = work.selected, work.covered.by
     if selected.steps is None:
         asked, covering = selected.asked, selected.asked
@@ -259,7 +263,7 @@ def _counts(work: Work) -> Counts:
         asked, covering = len(by), int(np.count_nonzero(by == np.arange(len(by))))
     stopped = int(np.count_nonzero(work.stopped))
     sent = work.streamed
-    return Counts(
+    return SelectionCounts(
         asked, covering - stopped, asked - covering, stopped, work.covered.estimations, sent.copies, sent.copies_plain
     )
 
@@ -271,7 +275,7 @@ def _asked_by(moving: MovingQuery) -> Thresholds:
     return Thresholds(quality.precision or 0.0, quality.recall or 0.0, quality.disparity or 0.0)
 
 
-def _by_instance(read: Read, asked: Asked) -> Least:
+def _by_instance(read: ReuseInput, asked: Asked) -> Least:
     """Thresholds are those of the consumer whose interest it is."""
     if isinstance(asked, Thresholds):
         of = [asked] * (int(read.person.max(initial=-1)) + 1)

@@ -39,7 +39,7 @@ class ByCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReuseSettings:
     """How selections are shared.
 
     `batch` None: all selections of an operator, for as long as the interest lasts. `neighbours` None: all of the group;
@@ -47,7 +47,7 @@ class Settings:
     `look_back`: what an interest reads of the time before it began may be covered by what was processed then. `auto`:
     what pays is chosen for every type of operator, from a sample; heuristic, batch and estimator are ignored then.
 
-    >>> print(Settings("mqc", ByTime(10_000_000)))
+    >>> print(ReuseSettings("mqc", ByTime(10_000_000)))
     mqc, batches of 10 s, neighbours: all of the group, judged by: exact, average
     """
 

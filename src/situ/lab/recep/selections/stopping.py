@@ -12,26 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.lab.quality.precision_recall import Mask
-from situ.lab.recep.coverings.stop import NEVER, Reading, free, stops, unneeded_us
+from situ.lab.recep.coverings.stop import NEVER, OperatorSelections, free, stops, unneeded_us
 from situ.lab.recep.selections.covering import Covered
 from situ.lab.recep.selections.deciding import Decided
 from situ.lab.recep.selections.selected import Selected
-from situ.lab.recep.selections.settings import Settings
+from situ.lab.recep.selections.settings import ReuseSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class OperatorDecision:
     """What was decided for one type of operator."""
 
     selected: Selected
     decided: Decided
     covered: Covered
-    settings: Settings
+    settings: ReuseSettings
 
 
-def stopped(done: Mapping[str, Done], readers: Mapping[str, Sequence[str]]) -> dict[str, Mask]:
+def stopped(done: Mapping[str, OperatorDecision], readers: Mapping[str, Sequence[str]]) -> dict[str, Mask]:
     """Which selections stop. Types come inputs first; `readers` names those that read each, none if it is delivered."""
-    found, reading = dict[str, Mask](), dict[str, Reading]()
+    found, reading = dict[str, Mask](), dict[str, OperatorSelections]()
     for name in reversed(list(done)):
         some, by = done[name].selected, done[name].covered.by
         decided_us = done[name].decided.decided_us[done[name].decided.batch]
@@ -43,5 +43,7 @@ def stopped(done: Mapping[str, Done], readers: Mapping[str, Sequence[str]]) -> d
             found[name], since = stops(by, unneeded, processed_us)
         else:
             found[name], since = np.zeros(len(by), np.bool_), np.full(len(by), NEVER)
-        reading[name] = Reading(some.owner, some.begin_us, some.end_us, free(by, decided_us, found[name], since))
+        reading[name] = OperatorSelections(
+            some.owner, some.begin_us, some.end_us, free(by, decided_us, found[name], since)
+        )
     return found

@@ -17,20 +17,20 @@ from situ.kernel.batch import ORIGINS, Batch
 from situ.kernel.operator import Context, no_events
 from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import whole_numbers
-from situ.lab.quality.precision_recall import Quality, quality_of_sets
+from situ.lab.quality.precision_recall import MeasuredQuality, quality_of_sets
 from situ.lab.recep.estimators.disparity import disparity
 from situ.lab.recep.selections.arrived import Arrived, Dependence, Inputs
 from situ.lab.recep.selections.covering import Covered
 from situ.lab.recep.selections.deciding import Decided
 from situ.lab.recep.selections.judging import regions_of_owners
-from situ.lab.recep.selections.reading import Read
+from situ.lab.recep.selections.reading import ReuseInput
 from situ.lab.recep.selections.selected import Selected
 from situ.lab.recep.selections.sets import take
 from situ.mobility.moving_query import INTEREST
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
+class OperatorOutput:
     """What an operator's instances send on, and in how many copies: one for each manager, and one for each instance,
     as it would be without annotations. `asked` and `processed` are the selections behind each row."""
 
@@ -56,12 +56,12 @@ def processed(context: Context, inputs: Inputs, selected: Selected, by: I64) -> 
     return events, selected.steps.rows_of(whole_numbers(events, "_selection"), events.columns[ORIGINS])
 
 
-def measured(selected: Selected, by: I64) -> Quality:
+def measured(selected: Selected, by: I64) -> MeasuredQuality:
     """Of each selection: how good the one that is processed on its behalf is."""
     return quality_of_sets(selected.actual, take(selected.reuse, by))
 
 
-def disparity_of(selected: Selected, read: Read) -> F64:
+def disparity_of(selected: Selected, read: ReuseInput) -> F64:
     """Of each selection, if it is processed."""
     regions = regions_of_owners(read, np.arange(len(read.interests)))
     return disparity(selected.reuse, read.x, read.y, selected.used, regions)
@@ -69,7 +69,7 @@ def disparity_of(selected: Selected, read: Read) -> F64:
 
 def streamed(
     events: Batch, of: I64, selected: Selected, decided: Decided, covering: Covered, readers: int, first: int
-) -> Streamed:
+) -> OperatorOutput:
     """Copies of complex events for all instances that they are found for. `readers` operators read them; events are
     numbered from `first` on."""
     by, quality = covering.by, measured(selected, covering.by)
@@ -88,7 +88,7 @@ def streamed(
         by[rows], quality.precision[rows], quality.recall[rows],
     )  # fmt: skip
     copies = len(np.unique(np.stack([event, phase_us]), axis=1).T)  # one in each phase: who asks later gets another
-    return Streamed(arrived, rows, by[rows], readers * copies, readers * len(rows))
+    return OperatorOutput(arrived, rows, by[rows], readers * copies, readers * len(rows))
 
 
 def _destinations(by: I64, owner: I64) -> tuple[I64, I64]:

@@ -32,7 +32,7 @@ from situ.io.mqtt.address import MqttAddress
 from situ.io.mqtt.client import require_paho
 from situ.io.mqtt.publisher import Publisher
 from situ.io.mqtt.receiver import Receiver
-from situ.io.mqtt.spool import SEGMENT_BYTES, Block, Spool
+from situ.io.mqtt.spool import SEGMENT_BYTES, Spool, SpoolBlock
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -116,7 +116,7 @@ class MqttDataSource(DataSource):
 class MqttPartition(InputPartition):
     """Lines of the spool themselves, not where they are: executors need not see the driver's disk."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: SpoolBlock) -> None:
         super().__init__(None)
         self.first, self.lines = block.first, block.lines
 
@@ -163,7 +163,7 @@ class MqttStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, MqttPartition)
-        yield block_to_rows(Block(partition.first, partition.lines))
+        yield block_to_rows(SpoolBlock(partition.first, partition.lines))
 
     def commit(self, end: dict[str, int]) -> None:
         self._spool().prune(end["next"])
@@ -198,9 +198,9 @@ class MqttStreamReader(DataSourceStreamReader):
         return spool
 
 
-def block_to_rows(block: Block) -> pa.RecordBatch:
+def block_to_rows(block: SpoolBlock) -> pa.RecordBatch:
     """
-    >>> block_to_rows(Block(7, b'5f03ff90 ["city/1", "{}"]\\n')).to_pylist()
+    >>> block_to_rows(SpoolBlock(7, b'5f03ff90 ["city/1", "{}"]\\n')).to_pylist()
     [{'value': '{}', '_place': 'city/1:7', 'topic': 'city/1'}]
     """
     messages = list(block.messages())

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from situ.core.errors import InputError
 from situ.graph.query import Stream
 from situ.io.files.json_lines import JsonFormat, require_agreeing_sources
-from situ.io.files.lines import BLOCK_BYTES, Block, conform_block
+from situ.io.files.lines import BLOCK_BYTES, LineBlock, conform_block
 from situ.io.rows.ahead import reasons_ahead, with_default_ahead, without_events
 from situ.io.rows.conform import Conformed, rejected_table
 from situ.runtime.spark.inputs.stream_rows import (
@@ -95,7 +95,7 @@ def conform_messages(messages: pa.RecordBatch, form: JsonFormat, stream: Stream,
 
 def _conform_lines(data: bytes, form: JsonFormat, stream: Stream) -> Conformed:
     """Places of rejected lines are `:0`, `:1` and so on."""
-    return conform_block(Block("", 0, data), form, stream)
+    return conform_block(LineBlock("", 0, data), form, stream)
 
 
 def _joined(values: pa.BinaryArray) -> bytes:
