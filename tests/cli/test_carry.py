@@ -14,7 +14,7 @@ from situ.kernel.operator import contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table
-from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.output import TaggedOutput
 
 GRAPH = resolve(
     parse("""
@@ -28,7 +28,7 @@ GRAPH = resolve(
       assign name = length(n.text), waited = m.ts - n.ts
     """)
 )
-OUTPUT = Output.of(contexts_of(GRAPH, default, provenance=False), show_definitions=False)
+OUTPUT = TaggedOutput.of(contexts_of(GRAPH, default, provenance=False), show_definitions=False)
 TABLES = Tables(OUTPUT)
 
 

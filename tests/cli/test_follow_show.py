@@ -21,10 +21,10 @@ from situ.cli.follow_summary import FollowSummary, change_line, figures_line, la
 from situ.core.errors import QueryError
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, Waiting
+from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, TimePassed
 from situ.runtime.spark.sinks.result_tables import Tables, table_to_bytes
-from situ.runtime.spark.stages.output import Output
-from situ.service.figures import Counts, MicroBatch, Totals
+from situ.runtime.spark.stages.output import TaggedOutput
+from situ.service.figures import MicroBatch, StreamCounts, StreamTotals
 from situ.service.rules import Change
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ BATCH = MicroBatch(
 CHANGE = RulesChanged(2, Change(added=("Fall",)), 8, 1_772_359_190.0, 0.8125, ("Fall: no window.",))
 
 
-def totals() -> Totals:
-    found = Totals(rule_changes=1)
+def totals() -> StreamTotals:
+    found = StreamTotals(rule_changes=1)
     found.add(BATCH)
     return found
 
@@ -61,12 +61,12 @@ def test_figures_in_a_line() -> None:
         "500 events, 250 events/s, 3 complex events, 2 rejected, 1 late, micro-batch 7 in 2.00 s, state 2.5 MB, "
         "watermark 2026-03-01 09:59:50, latency 0.50 s, at most 1.25 s"
     )
-    failed = Totals()
+    failed = StreamTotals()
     failed.add(replace(BATCH, failed_calls=4))
     assert "1 late, 4 failed calls, micro-batch 7" in figures_line(failed, 250.0)
-    shared = Totals(Counts(input=9, interests=40, covered=36))
+    shared = StreamTotals(StreamCounts(input=9, interests=40, covered=36))
     assert "36 of 40 interests covered" in figures_line(shared, 250.0)
-    assert figures_line(Totals(), 0.0) == "0 events, 0 events/s, 0 complex events, watermark none yet"
+    assert figures_line(StreamTotals(), 0.0) == "0 events, 0 events/s, 0 complex events, watermark none yet"
 
 
 def test_a_change_in_a_line() -> None:
@@ -128,7 +128,7 @@ def told_everything(show: JsonLines | Lines | Screen) -> None:
     show.tell(Progressed(BATCH))
     show.tell(CHANGE)
     show.tell(RulesRefused(QueryError("no such thing", place="a.situ", remedy="Leave it.")))
-    show.tell(Waiting())
+    show.tell(TimePassed())
 
 
 def events(name: str, **columns: list[Any]) -> pa.Table:
@@ -144,7 +144,7 @@ def recent(tmp_path: Path) -> RecentDirectory:
 
 
 def test_json_lines(capsys: pytest.CaptureFixture[str], recent: RecentDirectory) -> None:
-    show = JsonLines(Totals(), recent, lambda error: {"cause": error.cause})
+    show = JsonLines(StreamTotals(), recent, lambda error: {"cause": error.cause})
     told_everything(show)
     show.end(summary())
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -164,7 +164,7 @@ def test_json_lines(capsys: pytest.CaptureFixture[str], recent: RecentDirectory)
 
 def test_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str], recent: RecentDirectory) -> None:
     now = 0.0
-    show = Lines(Totals(), recent, lambda: now)
+    show = Lines(StreamTotals(), recent, lambda: now)
     told_everything(show)
     out, err = capsys.readouterr()
     assert "following, from micro-batch 7 on" in out
@@ -176,13 +176,13 @@ def test_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str], recent
     now = 4.0
     show.totals.add(BATCH)
     show.tell(Progressed(BATCH))
-    show.tell(Waiting())
+    show.tell(TimePassed())
     assert capsys.readouterr().out == ""
     now = 10.0
-    show.tell(Waiting())
+    show.tell(TimePassed())
     assert "1,000 events, 100 events/s" in capsys.readouterr().out
     now = 20.0
-    show.tell(Waiting())
+    show.tell(TimePassed())
     assert capsys.readouterr().out == ""
     show.end(summary())
     assert (show.refused, show.counts) == (1, Counter(Rise=5))
@@ -192,7 +192,7 @@ def test_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str], recent
 def test_a_screen(monkeypatch: pytest.MonkeyPatch, recent: RecentDirectory) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monkeypatch.setattr("situ.cli.follow_show.Console", lambda: console)
-    with Screen(Totals(), recent) as show:
+    with Screen(StreamTotals(), recent) as show:
         told_everything(show)
         show.end(summary())
     assert isinstance(console.file, io.StringIO)
@@ -209,7 +209,7 @@ def test_a_task_counts_and_keeps_the_last() -> None:
     from situ.core.functions import default
     from situ.kernel.operator import contexts_of
 
-    output = Output.of(contexts_of(graph, default, provenance=False), False, streams=("Door",))
+    output = TaggedOutput.of(contexts_of(graph, default, provenance=False), False, streams=("Door",))
     schema = pa.schema([(n, pa.string() if n in ("_kind", "_name") else t) for n, t in output.fields.items()])
     batches = [
         pa.RecordBatch.from_pylist(

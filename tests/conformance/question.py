@@ -26,7 +26,7 @@ from situ.graph.rule_properties import has_unbounded_state
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, Output
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, TaggedOutput
 from strategies import Scenario
 
 SECOND_US = 1_000_000
@@ -150,7 +150,7 @@ def far_away(question: Question) -> dict[str, pa.Table]:
 # --- the tagged table of the Spark engine
 
 
-def tagged_to_found(graph: OperatorGraph, output: Output, tagged: pa.Table, rejected: bool = False) -> Found:
+def tagged_to_found(graph: OperatorGraph, output: TaggedOutput, tagged: pa.Table, rejected: bool = False) -> Found:
     """The tagged table, definition by definition; `rejected`: its rejected rows count, too."""
     return Found(
         {operator.name: _of_tag(output, tagged, COMPLEX_EVENT, operator.name) for operator in graph.operators},
@@ -159,7 +159,7 @@ def tagged_to_found(graph: OperatorGraph, output: Output, tagged: pa.Table, reje
     )
 
 
-def _of_tag(output: Output, tagged: pa.Table, kind: str, name: str) -> pa.Table:
+def _of_tag(output: TaggedOutput, tagged: pa.Table, kind: str, name: str) -> pa.Table:
     rows = _rows_with(tagged, kind, name)
     attributes = {a: rows[column] for (operator, a), (column, _) in output.columns.items() if operator == name}
     own = [column for column in rows.column_names if column == "_time" or column.endswith(("_min", "_max"))]

@@ -12,7 +12,7 @@ import typer.main
 
 from docs.markdown import PAGES, ROOT, name_of, rows, without_blocks
 from situ.cli.app import app
-from situ.service.figures import MicroBatch, Totals
+from situ.service.figures import MicroBatch, StreamTotals
 from situ.service.prometheus import metrics_text
 
 PRODUCTION, SPARK = ROOT / "docs" / "production.md", ROOT / "docs" / "spark.md"
@@ -53,7 +53,7 @@ def test_there_are_commands() -> None:
 
 
 def test_all_figures_of_prometheus_are_named() -> None:
-    totals = Totals()
+    totals = StreamTotals()
     known = {f.name: 1.0 for f in fields(MicroBatch) if f.name != "number"}
     totals.add(MicroBatch(number=0, **known))
     served = set(re.findall(r"^# TYPE (\w+)", metrics_text(totals), re.MULTILINE))

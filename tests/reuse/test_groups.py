@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from situ.core.errors import SituError
-from situ.reuse.groups import SHARES, Groups, Region, all_at, regroup
+from situ.reuse.groups import SHARES, DividedSquare, Groups, all_at, regroup
 
 
 class TreeByWords:
     """Remembers which squares are divided; squares are named by the way down: quarters 0 to 3."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: DividedSquare) -> None:
         self.region, self.divided = region, set[tuple[int, ...]]()
         self.places: dict[int, tuple[float, float]] = {}
 
@@ -88,7 +88,7 @@ def change(rng: np.random.Generator, places: Places, spread: float) -> None:
 def test_operators_join_move_and_leave_in_any_order(seed: int, several: int) -> None:
     rng = np.random.default_rng(seed)
     most, spread = int(rng.integers(1, 9)), [300.0, 30.0, 1.0][seed % 3]
-    region = Region(0.0, 0.0, 1000.0, most, deepest=int(rng.integers(0, 6)))
+    region = DividedSquare(0.0, 0.0, 1000.0, most, deepest=int(rng.integers(0, 6)))
     groups, tree = Groups.empty(region), TreeByWords(region)
     for _ in range(200):
         for _ in range(several):
@@ -103,7 +103,7 @@ def test_operators_join_move_and_leave_in_any_order(seed: int, several: int) -> 
 @pytest.mark.parametrize("seed", range(8))
 def test_all_at_once_is_as_one_by_one_for_those_who_only_join(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    region = Region(-10.0, 5.0, 100.0, int(rng.integers(1, 6)), deepest=6)
+    region = DividedSquare(-10.0, 5.0, 100.0, int(rng.integers(1, 6)), deepest=6)
     x, y = rng.normal(40, 25, (2, 80))
     groups = Groups.empty(region)
     for one in rng.permutation(80).tolist():
@@ -117,7 +117,7 @@ def test_all_at_once_is_as_one_by_one_for_those_who_only_join(seed: int) -> None
 def test_to_and_fro_divides_once() -> None:
     """One operator more and one less, again and again: the others move once."""
     rng = np.random.default_rng(2)
-    groups = regroup(Region(0.0, 0.0, 100.0, 8), *(rng.random((2, 8)) * 100))
+    groups = regroup(DividedSquare(0.0, 0.0, 100.0, 8), *(rng.random((2, 8)) * 100))
     moved = []
     for _ in range(10):
         groups, changed = joined(groups, 8, 50.0, 50.0)
@@ -131,7 +131,7 @@ def test_to_and_fro_divides_once() -> None:
 
 
 def test_many_at_one_place_share_it_evenly() -> None:
-    region = Region(0.0, 0.0, 100.0, 4, deepest=3)
+    region = DividedSquare(0.0, 0.0, 100.0, 4, deepest=3)
     groups = regroup(region, np.full(10, 3.0), np.full(10, 3.0))
     assert np.bincount(groups.group % SHARES).tolist() == [4, 3, 3]
     groups = Groups.empty(region)
@@ -146,7 +146,7 @@ def test_many_at_one_place_share_it_evenly() -> None:
 
 
 def test_the_smallest_share_is_given_up() -> None:
-    groups = regroup(Region(0.0, 0.0, 100.0, 8, deepest=0), np.zeros(20), np.zeros(20))
+    groups = regroup(DividedSquare(0.0, 0.0, 100.0, 8, deepest=0), np.zeros(20), np.zeros(20))
     assert (groups.group % SHARES).tolist() == [k % 3 for k in range(20)]
     for one in (0, 3, 6, 1, 4, 7, 10, 2, 5, 8, 11):
         groups, changed = left(groups, one)
@@ -158,13 +158,13 @@ def test_the_smallest_share_is_given_up() -> None:
 
 
 def test_outside_belongs_to_the_border() -> None:
-    groups = regroup(Region(0.0, 0.0, 100.0, 1), np.array([-500.0, 900.0]), np.array([50.0, 1e12]))
+    groups = regroup(DividedSquare(0.0, 0.0, 100.0, 1), np.array([-500.0, 900.0]), np.array([50.0, 1e12]))
     assert (groups.group // SHARES).tolist() == [6, 7]
 
 
 def test_bad_places_and_regions_are_refused() -> None:
     with pytest.raises(SituError, match="not a number"):
-        joined(Groups.empty(Region(0.0, 0.0, 1.0, 1)), 1, float("nan"), 0.0)
+        joined(Groups.empty(DividedSquare(0.0, 0.0, 1.0, 1)), 1, float("nan"), 0.0)
     for side, most, deepest in ((0.0, 1, 1), (1.0, 0, 1), (1.0, 1, 21), (float("nan"), 1, 1)):
         with pytest.raises(SituError, match="no groups of"):
-            Region(0.0, 0.0, side, most, deepest)
+            DividedSquare(0.0, 0.0, side, most, deepest)

@@ -33,7 +33,7 @@ from situ.lang.resolve import resolve
 from situ.reuse.regions import REST, TRIAL, beginning, share
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.plan.plan import plan_on_spark
-from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.output import TaggedOutput
 from situ.space.geometry import Shape
 from situ.space.pairs import PlacedEvents, Regions
 
@@ -75,7 +75,7 @@ def test_a_quality_of_1_changes_nothing_in_tasks(rule: str) -> None:
         events = random_events(np.random.default_rng(seed), seconds=20)
         tables = {name: pa.Table.from_pylist(rows, SCHEMA) for name, rows in events.items()}
         graph = resolve(parse(asking(rule, INTERESTS[0], "precision 1.0 recall 1.0")))
-        output = Output.of(plan_on_spark(graph).contexts(default), show_definitions=True, reuses=True)
+        output = TaggedOutput.of(plan_on_spark(graph).contexts(default), show_definitions=True, reuses=True)
         found = near_of(output, detect_without_spark(graph, tables, random.Random(seed)))
         expected = found_by_engine(text_of(rule, INTERESTS[0]), events)
         assert in_order(without_quality(sorted(found, key=lambda row: row[:3]))) == in_order(expected)

@@ -30,7 +30,7 @@ from situ.core.errors import SituError
 from situ.runtime.spark.follow.progress import ProgressFeed
 from situ.runtime.spark.follow.query_errors import as_situ_errors, query_error
 from situ.runtime.spark.session.session import borrowed_session
-from situ.service.figures import Totals
+from situ.service.figures import StreamTotals
 
 #: A key has so many events, and as many keys live at a time; events are so far apart.
 EVENTS_OF_KEY, KEYS, APART_US = 6, 5_000, 100
@@ -151,7 +151,7 @@ def soak(spark: SparkSession, number: int, batch: int, directory: Path, tell: Ca
     with as_situ_errors():
         writer = detection.events.writeStream.format("noop").option("checkpointLocation", str(directory))
         query = writer.start()
-        feed, totals, samples = ProgressFeed(query), Totals(), list[Sample]()
+        feed, totals, samples = ProgressFeed(query), StreamTotals(), list[Sample]()
         begun = time.perf_counter()
         try:
             while totals.counts.input < number and query.isActive:
@@ -177,7 +177,7 @@ class _Measured:
         self._pid = int(self._java.ProcessHandle.current().pid())
         self._directory = directory
 
-    def sample(self, totals: Totals, seconds: float) -> Sample:
+    def sample(self, totals: StreamTotals, seconds: float) -> Sample:
         self._java.System.gc()
         heap = self._java.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
         return Sample(

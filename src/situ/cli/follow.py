@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from situ.runtime.spark.follow.opening import Job, Opening
     from situ.runtime.spark.inputs.tables import JudgedRows
     from situ.runtime.spark.sinks.stream_sinks import Sink
-    from situ.runtime.spark.stages.output import Output
-    from situ.service.figures import Totals
+    from situ.runtime.spark.stages.output import TaggedOutput
+    from situ.service.figures import StreamTotals
 
 #: Complex events of each subscription that are shown where --out does not say where they go.
 SHOWN = 10
@@ -259,7 +259,7 @@ def _follower(
     def source(stream: Stream, work: Path) -> JudgedRows:
         return open_stream(session, job.addresses[stream.name], stream, work)
 
-    def sink(output: Output, query: str) -> Sink:
+    def sink(output: TaggedOutput, query: str) -> Sink:
         if out is not None:
             return open_sink(out, file_format, output, query, job.permissions)
         assert recent is not None
@@ -269,7 +269,7 @@ def _follower(
 
 
 def _show(
-    totals: Totals, recent: RecentDirectory | None, error_to_json: Callable[[SituError], dict[str, Any]] | None
+    totals: StreamTotals, recent: RecentDirectory | None, error_to_json: Callable[[SituError], dict[str, Any]] | None
 ) -> Show:
     from situ.cli.follow_show import JsonLines, Lines, Screen
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from situ.io.permissions import PRIVATE
 from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table, table_to_bytes
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, Output
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, TaggedOutput
 
 _ROWS = "name string, rows bigint, packed binary"
 _ARROW = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("packed", pa.binary())])
@@ -38,7 +38,7 @@ class RecentSink:
     """Counts the complex events of a micro-batch, and keeps the last `limit` of each subscription."""
 
     directory: Path
-    output: Output
+    output: TaggedOutput
     limit: int
 
     def write(self, events: DataFrame, batch: int) -> None:

@@ -30,8 +30,8 @@ from situ.cli.follow_summary import (
 )
 from situ.cli.show import cell, complex_event_table, rows_of
 from situ.core.errors import SituError
-from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, Told, Waiting, Warned
-from situ.service.figures import Totals
+from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, TimePassed, Told, Warned
+from situ.service.figures import StreamTotals
 
 #: Between two lines of figures.
 LINE_S = 5.0
@@ -57,7 +57,7 @@ class Show(AbstractContextManager["Show"], Protocol):
 class _Shown:
     """What all ways of showing have in common."""
 
-    def __init__(self, totals: Totals, recent: RecentDirectory | None) -> None:
+    def __init__(self, totals: StreamTotals, recent: RecentDirectory | None) -> None:
         self.totals, self.recent = totals, recent
         self.refused = 0
         self.counts: Counter[str] = Counter()
@@ -81,7 +81,7 @@ class JsonLines(_Shown):
     """One object per line; `event` says what happened."""
 
     def __init__(
-        self, totals: Totals, recent: RecentDirectory | None, error_to_json: Callable[[SituError], dict[str, Any]]
+        self, totals: StreamTotals, recent: RecentDirectory | None, error_to_json: Callable[[SituError], dict[str, Any]]
     ):
         super().__init__(totals, recent)
         self._error_to_json = error_to_json
@@ -106,7 +106,7 @@ class JsonLines(_Shown):
                 self._print("rules refused", {"error": self._error_to_json(error)})
             case Warned(warning):
                 self._print("warning", {"warning": warning})
-            case Waiting():
+            case TimePassed():
                 pass
             case _:
                 assert_never(told)
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
 class Lines(_Shown):
     """A line when something happens, and figures every few seconds, if there is anything new."""
 
-    def __init__(self, totals: Totals, recent: RecentDirectory | None, clock: Clock = time.monotonic) -> None:
+    def __init__(self, totals: StreamTotals, recent: RecentDirectory | None, clock: Clock = time.monotonic) -> None:
         super().__init__(totals, recent)
         self._clock = clock
         self._rate = Rate(clock)
@@ -144,7 +144,7 @@ class Lines(_Shown):
             case Progressed():
                 self._rate.see(self.totals.counts.input)
                 self._news = True
-            case Waiting():
+            case TimePassed():
                 if self._news and self._clock() - self._shown_at >= LINE_S:
                     self._figures()
             case RulesChanged(warnings=warnings):
@@ -184,7 +184,7 @@ class Lines(_Shown):
 class Screen(_Shown):
     """Figures and the last complex events in place, changes of rules below them."""
 
-    def __init__(self, totals: Totals, recent: RecentDirectory | None) -> None:
+    def __init__(self, totals: StreamTotals, recent: RecentDirectory | None) -> None:
         super().__init__(totals, recent)
         self._rate = Rate(time.monotonic)
         self._last: dict[str, RecentEvents] = {}
@@ -219,7 +219,7 @@ class Screen(_Shown):
                 self._console.print(Text(f"the rules stay as they are: {error}", style="red"))
             case Warned(warning):
                 self._warn((warning,))
-            case Waiting():
+            case TimePassed():
                 pass  # but the rate goes down
             case _:
                 assert_never(told)
@@ -275,7 +275,7 @@ class Rate:
         return (events - before) / passed if passed > 0 else 0.0
 
 
-def figures_table(totals: Totals, rate: float) -> Table:
+def figures_table(totals: StreamTotals, rate: float) -> Table:
     """The figures, with a word for each."""
     table = Table(box=box.SIMPLE, show_header=False)
     table.add_column(style="bold")

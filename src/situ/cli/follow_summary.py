@@ -8,7 +8,7 @@ from typing import Any
 
 from situ.core.time import format_time
 from situ.runtime.spark.follow.follow import RulesChanged
-from situ.service.figures import Counts, MicroBatch, Totals
+from situ.service.figures import MicroBatch, StreamCounts, StreamTotals
 
 
 def moment(seconds: float | None) -> str:
@@ -69,10 +69,10 @@ def change_line(told: RulesChanged) -> str:
     return f"rules {told.number}: {told.change}; from micro-batch {told.batch} on{after}{pause}"
 
 
-def unusual(counts: Counts) -> list[str]:
+def unusual(counts: StreamCounts) -> list[str]:
     """What there need not be any of, if there is.
 
-    >>> unusual(Counts(input=9, late=2, failed_calls=1))
+    >>> unusual(StreamCounts(input=9, late=2, failed_calls=1))
     ['2 late', '1 failed call']
     """
     named = [
@@ -85,7 +85,7 @@ def unusual(counts: Counts) -> list[str]:
     return [counted(count, one, many) for count, one, many in named if count]
 
 
-def figures_line(totals: Totals, rate: float) -> str:
+def figures_line(totals: StreamTotals, rate: float) -> str:
     """How it goes, in a line: totals of this run, and the last micro-batch."""
     counts = totals.counts
     parts = [f"{counts.input:,} events", f"{rate:,.0f} events/s", f"{counts.complex_events:,} complex events"]
@@ -143,7 +143,7 @@ def change_to_json(told: RulesChanged) -> dict[str, Any]:
 class FollowSummary:
     """The whole run."""
 
-    totals: Totals
+    totals: StreamTotals
     changes: tuple[RulesChanged, ...]
     refused: int
     seconds: float

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.reuse.groups import SHARES, Region, regroup
+from situ.reuse.groups import SHARES, DividedSquare, regroup
 
 #: So many interests are a group, at the most, and there are so many groups for each shard, or about: enough interests
 #: to share, and groups small enough to be dealt out evenly.
@@ -39,7 +39,7 @@ def groups_of(x: F64, y: F64, most: int, degrees: bool) -> I64:
     [0, 0, 1]
     """
     low, side = (-180.0, 360.0) if degrees else (-(2.0**24), 2.0**25)
-    cell, share = np.divmod(regroup(Region(low, low, side, most, _DEEPEST), x, y).group, SHARES)
+    cell, share = np.divmod(regroup(DividedSquare(low, low, side, most, _DEEPEST), x, y).group, SHARES)
     # Cells of all sizes in the order in which those of the smallest size come: neighbours are close to each other.
     level = (np.frexp(cell.astype(np.float64))[1] - 1) // 2
     places = np.stack([cell << 2 * (_DEEPEST - level), share])

@@ -22,7 +22,7 @@ SHARES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class DividedSquare:
     """The square that is divided; `deepest` is how often, `most` how many operators a selection manager takes."""
 
     x: float
@@ -47,7 +47,7 @@ class Groups:
     into the four from 4 c on.
     """
 
-    region: Region
+    region: DividedSquare
     operator: I64
     x: F64
     y: F64
@@ -55,7 +55,7 @@ class Groups:
     divided: I64
 
     @classmethod
-    def empty(cls, region: Region) -> Groups:
+    def empty(cls, region: DividedSquare) -> Groups:
         whole, real = np.zeros(0, np.int64), np.zeros(0, np.float64)
         return cls(region, whole, real, real, whole, whole)
 
@@ -70,7 +70,7 @@ class Groups:
 def all_at(groups: Groups, operator: I64, x: F64, y: F64) -> Groups:
     """These operators are there, by number, at these places, and no others: who is new joins, who is missing has left.
 
-    >>> nobody = Groups.empty(Region(0.0, 0.0, 100.0, most=1))
+    >>> nobody = Groups.empty(DividedSquare(0.0, 0.0, 100.0, most=1))
     >>> print(all_at(nobody, np.array([3, 7]), np.array([90.0, 10.0]), np.full(2, 10.0)))
     2 operators in 2 groups of at most 1
       cell 4 share 0: 7
@@ -82,17 +82,17 @@ def all_at(groups: Groups, operator: I64, x: F64, y: F64) -> Groups:
     return _regroup(groups.region, operator, x, y, before, groups.divided)
 
 
-def regroup(region: Region, x: F64, y: F64) -> Groups:
+def regroup(region: DividedSquare, x: F64, y: F64) -> Groups:
     """Groups of operators 0, 1, ... from nothing: in the cells that they would be in if they joined one by one.
 
-    >>> regroup(Region(0.0, 0.0, 100.0, most=1), np.array([10.0, 90.0]), np.array([10.0, 10.0])).group // SHARES
+    >>> regroup(DividedSquare(0.0, 0.0, 100.0, most=1), np.array([10.0, 90.0]), np.array([10.0, 10.0])).group // SHARES
     array([4, 5])
     """
     nothing = np.zeros(0, np.int64)
     return _regroup(region, np.arange(len(x)), x, y, np.full(len(x), -1, np.int64), nothing)
 
 
-def _regroup(region: Region, operator: I64, x: F64, y: F64, before: I64, divided: I64) -> Groups:
+def _regroup(region: DividedSquare, operator: I64, x: F64, y: F64, before: I64, divided: I64) -> Groups:
     """Level by level: a cell is divided if it holds too many, or was divided and holds more than half of that."""
     code = _codes(region, x, y)
     cell, left = np.ones(len(x), np.int64), np.arange(len(x))
@@ -109,7 +109,7 @@ def _regroup(region: Region, operator: I64, x: F64, y: F64, before: I64, divided
     return Groups(region, operator, x, y, group, np.concatenate([*now, np.zeros(0, np.int64)]))
 
 
-def _codes(region: Region, x: F64, y: F64) -> I64:
+def _codes(region: DividedSquare, x: F64, y: F64) -> I64:
     """Cells of the deepest level, the bits of both places by turns."""
     if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
         raise SituError("a consumer's place is not a number", remedy="An operator without a place cannot be grouped.")

@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class StreamCounts:
     """What is counted in a micro-batch, and over all of them, in the words of `situ.runtime.spark.stages.metrics`.
 
-    >>> Counts(input=2, late=1) + Counts(input=3)  # doctest: +NORMALIZE_WHITESPACE
-    Counts(input=5, candidates=0, complex_events=0, timed_out=0, late=1, rejected=0, failed_calls=0, duplicates=0,
+    >>> StreamCounts(input=2, late=1) + StreamCounts(input=3)  # doctest: +NORMALIZE_WHITESPACE
+    StreamCounts(input=5, candidates=0, complex_events=0, timed_out=0, late=1, rejected=0, failed_calls=0, duplicates=0,
            interests=0, covered=0)
     """
 
@@ -25,12 +25,12 @@ class Counts:
     interests: int = 0
     covered: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
+    def __add__(self, other: StreamCounts) -> StreamCounts:
+        return StreamCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(StreamCounts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MicroBatch(Counts):
+class MicroBatch(StreamCounts):
     """One micro-batch. None: nothing to say, as no shard had work."""
 
     number: int
@@ -54,10 +54,10 @@ class MicroBatch(Counts):
 
 
 @dataclass
-class Totals:
+class StreamTotals:
     """Sums over the micro-batches of a run, and the last one that said something."""
 
-    counts: Counts = Counts()
+    counts: StreamCounts = StreamCounts()
     micro_batches: int = 0
     seconds: float = 0.0
     rule_changes: int = 0

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
 from situ.core.errors import InputError
-from situ.service.figures import Totals
+from situ.service.figures import StreamTotals
 
 HOST = "127.0.0.1"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -19,11 +19,11 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _Value: TypeAlias = float | int | None
 
 
-def metrics_text(totals: Totals, running: bool = True) -> str:
+def metrics_text(totals: StreamTotals, running: bool = True) -> str:
     """The figures in Prometheus's text format. What nobody knows yet is left out.
 
-    >>> from situ.service.figures import Counts
-    >>> print(metrics_text(Totals(Counts(input=3))).splitlines()[2])
+    >>> from situ.service.figures import StreamCounts
+    >>> print(metrics_text(StreamTotals(StreamCounts(input=3))).splitlines()[2])
     situ_input_rows_total 3
     """
     lines: list[str] = []
@@ -38,7 +38,7 @@ def metrics_text(totals: Totals, running: bool = True) -> str:
 _Kind: TypeAlias = Literal["counter", "gauge", "summary"]
 
 
-def _metrics(totals: Totals, running: bool) -> Iterator[tuple[str, _Kind, str, dict[str, _Value]]]:
+def _metrics(totals: StreamTotals, running: bool) -> Iterator[tuple[str, _Kind, str, dict[str, _Value]]]:
     """Name, kind, what it is, and its samples."""
     last, state, latency = totals.last, totals.last_with_state, totals.last_with_latency
     counts = totals.counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from situ.runtime.spark.follow.checkpoint import Checkpoint, Manifest
-from situ.runtime.spark.follow.planned_rules import Planned, first_rules, next_rules
+from situ.runtime.spark.follow.planned_rules import PlannedRules, first_rules, next_rules
 from situ.service.rules import Change, Rules, RuleStore, Texts, query_of
 
 STREAM = "stream Reading(sensor int, room int, value double, ts timestamp) time ts watermark 5 s\n"
@@ -36,16 +36,16 @@ subscribe Risings
 FALL = RISE.replace("Rise", "Fall").replace("> a.value + 5", "< a.value - 5")
 
 
-def begin(main: str, **control: str) -> Planned:
+def begin(main: str, **control: str) -> PlannedRules:
     return first_rules(Texts("q.situ", STREAM + main, {f"{name}.situ": text for name, text in control.items()}), "now")
 
 
-def after(before: Planned, main: str, levels: int = 1, **control: str) -> Planned | None:
+def after(before: PlannedRules, main: str, levels: int = 1, **control: str) -> PlannedRules | None:
     texts = Texts("q.situ", STREAM + main, {f"{name}.situ": text for name, text in control.items()})
     return next_rules(before, texts, levels, "later")
 
 
-def change(before: Planned, main: str, levels: int = 1, **control: str) -> Change:
+def change(before: PlannedRules, main: str, levels: int = 1, **control: str) -> Change:
     found = after(before, main, levels, **control)
     assert found is not None
     return found.rules.change

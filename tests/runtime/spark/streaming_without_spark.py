@@ -25,7 +25,7 @@ from situ.kernel.batch import Batch
 from situ.lang.unparse import unparse
 from situ.runtime.spark.plan.plan import Read, SparkPlan, plan_on_spark
 from situ.runtime.spark.stages.batch_stage import MARKS_PER_COLUMN, mark_columns
-from situ.runtime.spark.stages.output import FIGURES, KINDS, Output
+from situ.runtime.spark.stages.output import FIGURES, KINDS, TaggedOutput
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
 from situ.runtime.spark.stages.shards import FINISHED, rows_of
 from situ.runtime.spark.stages.stream_packer import StreamPacker
@@ -54,7 +54,7 @@ class StreamingQuery:
 
     def __post_init__(self) -> None:
         self.plan: SparkPlan = plan_on_spark(self.graph)
-        self.output = Output.of(
+        self.output = TaggedOutput.of(
             self.plan.contexts(default), True, streams=tuple(stream.name for stream in self.graph.streams)
         )
         numbers = range(self.levels or len(self.plan.stages))
@@ -127,7 +127,7 @@ class StreamingQuery:
         return made
 
 
-def found_in(graph: OperatorGraph, output: Output, events: pa.Table) -> Found:
+def found_in(graph: OperatorGraph, output: TaggedOutput, events: pa.Table) -> Found:
     """The rows of a tagged table, in which attributes of one name may have different columns."""
     found: Found = {}
     for operator in graph.operators:

@@ -14,7 +14,7 @@ from situ.kernel.operator import contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.sinks.result_tables import Tables
-from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.output import TaggedOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ GRAPH = resolve(
       report timed out
     """)
 )
-OUTPUT = Output.of(contexts_of(GRAPH, default, provenance=False), False, streams=("Car",))
+OUTPUT = TaggedOutput.of(contexts_of(GRAPH, default, provenance=False), False, streams=("Car",))
 TABLES = Tables(OUTPUT)
 LENGTH = OUTPUT.columns["Twice", "name"][0]
 

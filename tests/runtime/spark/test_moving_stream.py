@@ -24,7 +24,7 @@ from runtime.spark.streaming_without_spark import StreamingQuery
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, Output
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, TaggedOutput
 
 Piece = dict[str, pa.Table]
 
@@ -62,7 +62,7 @@ def streamed(query: StreamingQuery, pieces: list[Piece]) -> list[Delivered]:
     return by_consumer(found)
 
 
-def near_of(output: Output, rows: pa.Table) -> list[Delivered]:
+def near_of(output: TaggedOutput, rows: pa.Table) -> list[Delivered]:
     """The complex events of `Near` in the tagged table."""
     (operator,) = (o for o in output.operators if o.name == "Near")
     names = {name: output.columns["Near", name][0] for name in operator.schema.names}

@@ -10,7 +10,7 @@ import pytest
 from runtime.spark.changing_rules import FALL, HIGH, REGROUP, RISE, STREAM, TWICE, begin, begun, manifest
 from situ.core.errors import InputError, QueryError, SituError, StateError
 from situ.runtime.spark.follow.opening import Job, open_rules
-from situ.runtime.spark.follow.planned_rules import Planned, first_rules, next_rules
+from situ.runtime.spark.follow.planned_rules import PlannedRules, first_rules, next_rules
 from situ.service.rules import Change, Texts
 
 
@@ -25,7 +25,7 @@ def job(tmp_path: Path, main: str = RISE, **more: object) -> Job:
     return replace(given, **more)  # type: ignore[arg-type]
 
 
-def in_force(tmp_path: Path, first: Planned, *more: Planned) -> None:
+def in_force(tmp_path: Path, first: PlannedRules, *more: PlannedRules) -> None:
     begun(tmp_path / "ck", manifest(), first.rules, *(one.rules for one in more))
 
 

@@ -18,7 +18,7 @@ from situ.core.errors import InputError
 from situ.runtime.spark.follow import serve_metrics as serve_metrics_module
 from situ.runtime.spark.follow.progress import ProgressFeed, micro_batch
 from situ.runtime.spark.follow.serve_metrics import serve_metrics
-from situ.service.figures import MicroBatch, Totals
+from situ.service.figures import MicroBatch, StreamTotals
 from situ.service.prometheus import MetricsServer, metrics_address, metrics_text
 
 #: As Spark 4 gives them, classic; on Spark Connect the same comes from JSON.
@@ -108,7 +108,7 @@ def test_times_in_all_forms(watermark: object) -> None:
 
 
 def test_totals_add_up_and_gauges_keep_their_last_value() -> None:
-    totals = Totals()
+    totals = StreamTotals()
     totals.add(batch(0))
     totals.add(batch(1, OBSERVED.asDict() | {"max_latency_s": 1.0, "mean_latency_s": 1.0, "complex_events": 6}))
     totals.add(batch(2, NOTHING, ms=100))
@@ -219,7 +219,7 @@ def parsed(text: str) -> dict[str, float]:
 
 
 def test_the_text_before_the_first_micro_batch() -> None:
-    samples = parsed(metrics_text(Totals()))
+    samples = parsed(metrics_text(StreamTotals()))
     assert samples["situ_input_rows_total"] == 0
     assert samples["situ_micro_batch_duration_seconds_count"] == 0
     assert "situ_watermark_timestamp_seconds" not in samples
@@ -227,7 +227,7 @@ def test_the_text_before_the_first_micro_batch() -> None:
 
 
 def test_the_text_of_a_run() -> None:
-    totals = Totals(rule_changes=2)
+    totals = StreamTotals(rule_changes=2)
     totals.add(batch(0))
     totals.add(batch(1, ms=300))
     assert parsed(metrics_text(totals, running=False)) == {

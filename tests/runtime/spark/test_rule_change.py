@@ -9,7 +9,7 @@ import pytest
 
 from runtime.spark.changing_rules import FALL, HIGH, REGROUP, RISE, STREAM, TWICE, WARM, after, begin, change
 from situ.core.errors import QueryError
-from situ.runtime.spark.follow.planned_rules import Planned, first_rules, next_rules
+from situ.runtime.spark.follow.planned_rules import PlannedRules, first_rules, next_rules
 from situ.service.rules import Change, Rules, Texts
 
 # ---- what changes
@@ -81,7 +81,7 @@ def test_a_rule_is_replaced_with_what_it_reads_if_its_program_changes() -> None:
 # ---- what is refused
 
 
-def refusal(before: Planned, main: str, levels: int = 1, **control: str) -> QueryError:
+def refusal(before: PlannedRules, main: str, levels: int = 1, **control: str) -> QueryError:
     with pytest.raises(QueryError) as caught:
         after(before, main, levels, **control)
     assert caught.value.remedy

@@ -31,10 +31,10 @@ from situ.io.sink_names import TableNames
 from situ.runtime.spark.inputs.files import Root
 from situ.runtime.spark.sinks.file_sink import FileSink
 from situ.runtime.spark.sinks.message_sinks import ResultWriter
-from situ.runtime.spark.sinks.result_packs import Packer, Result
+from situ.runtime.spark.sinks.result_packs import Result, ResultPacker
 from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table
 from situ.runtime.spark.sinks.stream_sinks import PostgresqlSink, Sink, open_sink, packages_for
-from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.output import TaggedOutput
 
 if TYPE_CHECKING:
     pass
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def results(*rows: dict[str, Any]) -> list[Result]:
     """As they come from Spark: packed in a task."""
-    packs = [row for batch in Packer(TABLES)(iter([tagged(*rows)])) for row in batch.to_pylist()]
+    packs = [row for batch in ResultPacker(TABLES)(iter([tagged(*rows)])) for row in batch.to_pylist()]
     return [(row["kind"], row["name"], bytes_to_table(row["packed"])) for row in packs]
 
 
@@ -128,9 +128,9 @@ def test_a_repeated_batch_replaces_its_first_attempt_in_all_folders(tmp_path: Pa
 
 
 def test_a_repeated_batch_replaces_also_what_other_rules_or_another_format_left(tmp_path: Path) -> None:
-    before = Tables(Output(OUTPUT.operators, OUTPUT.located, ("Fast",), streams=("Car",)))
+    before = Tables(TaggedOutput(OUTPUT.operators, OUTPUT.located, ("Fast",), streams=("Car",)))
     sink(tmp_path, "csv", tables=before).write_results(results(fast(1, "a"), TIMED_OUT), 0)
-    without = Tables(Output((), frozenset(), (), streams=("Car",)))
+    without = Tables(TaggedOutput((), frozenset(), (), streams=("Car",)))
     sink(tmp_path, tables=without).write_results(results(REJECTED), 0)
     assert files_in(tmp_path) == ["_rejected/Car/batch-000000000.parquet"]
 
@@ -257,11 +257,11 @@ def test_a_checkpoint_that_is_older_than_the_results_is_refused(tmp_path: Path) 
 
 def test_few_rows_are_sent_along_and_the_rest_waits() -> None:
     batches = [tagged(*(fast(n, f"c{n}") for n in range(start + 20, start, -1))) for start in (0, 20, 40)]
-    packs = [row for batch in Packer(TABLES, 1, 2000)(iter(batches)) for row in batch.to_pylist()]
+    packs = [row for batch in ResultPacker(TABLES, 1, 2000)(iter(batches)) for row in batch.to_pylist()]
     assert [row["waits"] for row in packs] == [False, True, True]
     tables = [bytes_to_table(row["packed"]) for row in packs]
     assert [name for table in tables for name in table.column("name").to_pylist()] == [f"c{n}" for n in range(1, 61)]
-    (one,) = [row for batch in Packer(TABLES)(iter(batches)) for row in batch.to_pylist()]
+    (one,) = [row for batch in ResultPacker(TABLES)(iter(batches)) for row in batch.to_pylist()]
     assert not one["waits"]
 
 

@@ -21,7 +21,7 @@ from situ.runtime.spark.inputs.kafka import KafkaAddress, require_topic
 from situ.runtime.spark.inputs.stream_sources import open_stream
 from situ.runtime.spark.session.errors import SparkError
 from situ.runtime.spark.sinks.message_sinks import results_to_messages
-from situ.runtime.spark.sinks.result_packs import Packer, results_of
+from situ.runtime.spark.sinks.result_packs import ResultPacker, results_of
 from situ.runtime.spark.sinks.stream_sinks import open_sink
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def names_in(directory: Path, folder: str = "Fast") -> list[str]:
 def test_results_are_computed_once(spark: SparkSession, tmp_path: Path, limits: dict[str, int]) -> None:
     runs = tmp_path / "runs"
     events = events_of(spark, [fast(4, "d"), LATE], [fast(1, "a"), FAILED], [fast(3, "c"), fast(2, "b")], runs=runs)
-    with results_of(events, Packer(TABLES, **limits)) as found:
+    with results_of(events, ResultPacker(TABLES, **limits)) as found:
         given = [(kind, name, table.num_rows) for kind, name, table in found]
     assert sorted(runs.read_text().split()) == ["0", "1", "2"]
     pieces = [1, 1, 2] if limits else [4]

@@ -15,7 +15,7 @@ from situ.kernel.batch import Batch
 from situ.runtime.spark.plan.plan import Read, plan_on_spark
 from situ.runtime.spark.session.functions import functions_used
 from situ.runtime.spark.stages.batch_stage import MARKS_PER_COLUMN, Packer, StageRun, mark_columns
-from situ.runtime.spark.stages.output import KINDS, Output
+from situ.runtime.spark.stages.output import KINDS, TaggedOutput
 
 
 def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng: random.Random) -> pa.Table:
@@ -40,10 +40,10 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
     return events
 
 
-def output_without_spark(graph: OperatorGraph) -> Output:
+def output_without_spark(graph: OperatorGraph) -> TaggedOutput:
     """The form of the tagged table of a query, with all definitions."""
     plan = plan_on_spark(graph)
-    return Output.of(plan.contexts(default), show_definitions=True, reuses=plan.reuses)
+    return TaggedOutput.of(plan.contexts(default), show_definitions=True, reuses=plan.reuses)
 
 
 def crossing(read: Read, table: pa.Table) -> pa.Table:

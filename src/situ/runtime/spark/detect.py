@@ -52,7 +52,7 @@ from situ.runtime.spark.stages.output import (
     REUSE,
     TIMED_OUT,
     TOTALS,
-    Output,
+    TaggedOutput,
 )
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
 from situ.runtime.spark.stages.shards import PACKETS
@@ -131,7 +131,7 @@ def detect_inputs(
     require_situ_on_workers(some.sparkSession)
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
-    output = Output.of(plan.contexts(functions), show_definitions, used, reuses=plan.reuses)
+    output = TaggedOutput.of(plan.contexts(functions), show_definitions, used, reuses=plan.reuses)
     shards = int(some.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     moving_shards = min(shards, _tasks_at_once(some.sparkSession))
     packed = [
@@ -168,7 +168,7 @@ class Detection:
     """
 
     plan: SparkPlan
-    output: Output
+    output: TaggedOutput
     found: DataFrame
     rejected_rows: DataFrame | None  # None: among those found
 

@@ -24,7 +24,7 @@ from situ.runtime.spark.session.session import ROCKSDB
 from situ.runtime.spark.session.task_memory import memory_setting
 from situ.runtime.spark.session.versions import require_streams
 from situ.runtime.spark.session.workers import require_python_beside_driver, require_situ_on_workers
-from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.output import TaggedOutput
 from situ.runtime.spark.stages.restart import Restart
 from situ.runtime.spark.stages.shard_processor import ShardProcessor
 from situ.runtime.spark.stages.shards import PACKETS, even_keys, from_packets
@@ -33,11 +33,11 @@ from situ.runtime.spark.stages.stream_stage import StreamStage
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedRows:
     """A plan, and the tagged rows that it gives: of all kinds."""
 
     plan: SparkPlan
-    output: Output
+    output: TaggedOutput
     rows: DataFrame
 
 
@@ -49,7 +49,7 @@ def detect_stream(
     shards: int | None,
     levels: int | None,
     restart: Restart,
-) -> Found:
+) -> DetectedRows:
     """What a query finds in rows that have been judged. `levels`: as many stateful operators, some of which may have
     nothing to do yet."""
     refuse_unbounded_state(graph)
@@ -62,7 +62,9 @@ def detect_stream(
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
     levels = _levels(plan, levels)
-    output = Output.of(plan.contexts(functions), show_definitions, used, tuple(stream.name for stream in graph.streams))
+    output = TaggedOutput.of(
+        plan.contexts(functions), show_definitions, used, tuple(stream.name for stream in graph.streams)
+    )
     packed = []
     for read in plan.stream_reads:
         judged = inputs[read.stream.name]
@@ -81,7 +83,7 @@ def detect_stream(
             )
         )
     schema = from_arrow_schema(pa.schema(list(output.fields.items())))
-    return Found(plan, output, packets.mapInArrow(_finished_rows, schema))
+    return DetectedRows(plan, output, packets.mapInArrow(_finished_rows, schema))
 
 
 def _finished_rows(packets: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

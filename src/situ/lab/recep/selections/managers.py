@@ -17,7 +17,7 @@ from situ.lab.recep.coverings.choose import Nearest
 from situ.lab.recep.coverings.neighbours import InterestRectangles, coordinated
 from situ.lab.recep.selections.reading import ReuseInput
 from situ.lab.recep.selections.settings import ReuseSettings
-from situ.reuse.groups import SHARES, Groups, Region, all_at
+from situ.reuse.groups import SHARES, DividedSquare, Groups, all_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ def regions_of(read: ReuseInput, settings: ReuseSettings) -> GroupsOverTime:
     return GroupsOverTime(since_us, group, x, y)
 
 
-def _whole(read: ReuseInput, most: int) -> Region:
+def _whole(read: ReuseInput, most: int) -> DividedSquare:
     x, y = read.middle_x, read.middle_y
     if not len(x):
-        return Region(0.0, 0.0, 1.0, most)
+        return DividedSquare(0.0, 0.0, 1.0, most)
     side = max(float(np.ptp(x)), float(np.ptp(y)), 1.0)
-    return Region(float(x.min()), float(y.min()), side, most)
+    return DividedSquare(float(x.min()), float(y.min()), side, most)
 
 
 def named(group: int) -> str:

@@ -44,8 +44,8 @@ from situ.kernel.columns.evaluate import EventRows, evaluate
 from situ.runtime.spark.catalyst.functions import call_built_in
 from situ.runtime.spark.catalyst.operators import arithmetic, comparison, membership, minus, null_check
 from situ.runtime.spark.catalyst.values import (
+    EventColumns,
     NotExactError,
-    Source,
     Value,
     cast,
     constant,
@@ -72,7 +72,7 @@ def expression_to_column(
     value = _translated(expression, scope)
     if value is None:
         return None
-    column = to_column(value, Source(attribute, time))
+    column = to_column(value, EventColumns(attribute, time))
     return column.cast("boolean") if value.type == NULL else column
 
 

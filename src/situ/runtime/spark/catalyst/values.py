@@ -57,14 +57,14 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class EventColumns:
     """Where the columns of an event are: of its attributes, and of its time in microseconds."""
 
     attribute: Callable[[str], Column]
     time: Column
 
 
-def to_column(value: Value, source: Source) -> Column:
+def to_column(value: Value, source: EventColumns) -> Column:
     """The column of a value; what only refers is made of the source, all else of the columns of its parts."""
     parts = [to_column(part, source) for part in value.parts]
     return value.make(*parts) if parts else value.make(source)

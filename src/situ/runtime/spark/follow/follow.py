@@ -29,16 +29,16 @@ from situ.lang.resolve import warnings as warnings_of
 from situ.runtime.spark.detect import Detection, detect_rows
 from situ.runtime.spark.follow.checkpoint import Manifest
 from situ.runtime.spark.follow.opening import Job, Opening, now
-from situ.runtime.spark.follow.planned_rules import Planned, next_rules
+from situ.runtime.spark.follow.planned_rules import PlannedRules, next_rules
 from situ.runtime.spark.follow.progress import ProgressFeed
 from situ.runtime.spark.follow.query_errors import as_situ_errors, query_error
 from situ.runtime.spark.inputs.changed_files import ChangedFiles
 from situ.runtime.spark.inputs.tables import JudgedRows
 from situ.runtime.spark.session.errors import SparkError
 from situ.runtime.spark.sinks.stream_sinks import Sink
-from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.output import TaggedOutput
 from situ.runtime.spark.stages.restart import Restart
-from situ.service.figures import MicroBatch, Totals
+from situ.service.figures import MicroBatch, StreamTotals
 from situ.service.rules import Change, ControlWatch, RuleStore, texts_with
 
 #: How often the query is asked how far it is, and how many such looks there are to one at the control directory.
@@ -104,11 +104,11 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class TimePassed:
     """Time passes: said after every look at the query, a few times in a second."""
 
 
-Told: TypeAlias = Began | Progressed | RulesChanged | RulesRefused | Warned | Waiting
+Told: TypeAlias = Began | Progressed | RulesChanged | RulesRefused | Warned | TimePassed
 
 
 # ---- the query at work
@@ -118,7 +118,7 @@ Told: TypeAlias = Began | Progressed | RulesChanged | RulesRefused | Warned | Wa
 class _Ready:
     """A query that only has to be started."""
 
-    rules: Planned
+    rules: PlannedRules
     detection: Detection
     sink: _ReportingSink
 
@@ -153,9 +153,9 @@ class Follower:
     job: Job
     opening: Opening
     open_source: Callable[[Stream, Path], JudgedRows]
-    open_sink: Callable[[Output, str], Sink]
+    open_sink: Callable[[TaggedOutput, str], Sink]
     functions: Functions = default_functions
-    totals: Totals = field(default_factory=Totals)
+    totals: StreamTotals = field(default_factory=StreamTotals)
     changes: list[RulesChanged] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -220,7 +220,7 @@ class Follower:
                 if not active:
                     self._require_no_error()
                     return
-            tell(Waiting())
+            tell(TimePassed())
             self._warn_of_changed_files(tell)
             looks += 1
             if self._watch is not None and looks % LOOKS == 0:
@@ -289,7 +289,7 @@ class Follower:
 
     # --- Spark
 
-    def _ready(self, rules: Planned) -> _Ready:
+    def _ready(self, rules: PlannedRules) -> _Ready:
         with as_situ_errors(self._addresses):
             detection = detect_rows(
                 rules.plan.graph,
@@ -351,7 +351,7 @@ class Follower:
             raise SparkError("the streaming query has ended by itself", remedy="What Spark printed above says more.")
 
 
-def _warnings(rules: Planned) -> tuple[str, ...]:
+def _warnings(rules: PlannedRules) -> tuple[str, ...]:
     return tuple(map(str, warnings_of(rules.plan.graph)))
 
 

@@ -13,7 +13,7 @@ from situ.core.functions import default as default_functions
 from situ.io.permissions import PRIVATE, Permissions
 from situ.lang.parse import parse
 from situ.runtime.spark.follow.checkpoint import Checkpoint, Manifest, require_the_same
-from situ.runtime.spark.follow.planned_rules import Planned, first_rules, next_rules, planned
+from situ.runtime.spark.follow.planned_rules import PlannedRules, first_rules, next_rules, planned
 from situ.runtime.spark.sinks.sink_limits import require_held
 from situ.service.rules import RuleStore, Texts, read_control, texts_with
 
@@ -44,8 +44,8 @@ class Opening:
 
     checkpoint: Checkpoint
     manifest: Manifest | None
-    rules: Planned
-    before: Planned | None
+    rules: PlannedRules
+    before: PlannedRules | None
     wrong: tuple[SituError, ...]
     control: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ def open_rules(job: Job, functions: Functions = default_functions) -> Opening:
     return Opening(checkpoint, manifest, rules or in_force, in_force if rules else None, (*wrong, *refused), found)
 
 
-def _first(job: Job, texts: Texts, functions: Functions) -> Planned:
+def _first(job: Job, texts: Texts, functions: Functions) -> PlannedRules:
     found = first_rules(texts, now(), functions, job.out)
     if job.levels is not None and len(found.plan.stages) > job.levels:
         raise StateError(
@@ -93,8 +93,8 @@ def _first(job: Job, texts: Texts, functions: Functions) -> Planned:
 
 
 def _first_that_holds(
-    texts: Texts, otherwise: Texts, rules: Callable[[Texts], Planned | None]
-) -> tuple[Planned | None, list[SituError]]:
+    texts: Texts, otherwise: Texts, rules: Callable[[Texts], PlannedRules | None]
+) -> tuple[PlannedRules | None, list[SituError]]:
     """Rules of the control directory that are wrong keep nothing from running; those of the query file do."""
     try:
         return rules(texts), []

@@ -28,33 +28,35 @@ def plan_of(query: Query, functions: Functions = default_functions, out: str | N
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRules:
     """Rules with their plan."""
 
     rules: Rules
     plan: SparkPlan
 
 
-def first_rules(texts: Texts, now: str, functions: Functions = default_functions, out: str | None = None) -> Planned:
+def first_rules(
+    texts: Texts, now: str, functions: Functions = default_functions, out: str | None = None
+) -> PlannedRules:
     """The rules that a query begins with."""
     plan = plan_of(query_of(texts), functions, out)
     names = tuple(operator.name for operator in plan.graph.operators)
-    return Planned(Rules(0, texts, _order(plan), (), Change(added=names), now), plan)
+    return PlannedRules(Rules(0, texts, _order(plan), (), Change(added=names), now), plan)
 
 
-def planned(rules: Rules, functions: Functions = default_functions) -> Planned:
+def planned(rules: Rules, functions: Functions = default_functions) -> PlannedRules:
     """Rules that are in force."""
-    return Planned(rules, plan_of(query_of(rules.texts, rules.order), functions))
+    return PlannedRules(rules, plan_of(query_of(rules.texts, rules.order), functions))
 
 
 def next_rules(
-    before: Planned,
+    before: PlannedRules,
     texts: Texts,
     levels: int,
     now: str,
     functions: Functions = default_functions,
     out: str | None = None,
-) -> Planned | None:
+) -> PlannedRules | None:
     """The rules after those in force, if the texts say others; None if they say the same in other words.
 
     QueryError where they are wrong, where unchanged rules would lose their state, or where the sink of address `out`
@@ -72,7 +74,7 @@ def next_rules(
     plan = plan_of(query, functions, out)
     change = change_of(before.plan, plan, levels, functions)
     changed = sorted({*before.rules.changed, *change.replaced, *change.removed})
-    return Planned(Rules(before.rules.number + 1, texts, _order(plan), tuple(changed), change, now), plan)
+    return PlannedRules(Rules(before.rules.number + 1, texts, _order(plan), tuple(changed), change, now), plan)
 
 
 def _order(plan: SparkPlan) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def _text_to_seconds(text: str) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-class Query(Protocol):
+class ProgressingQuery(Protocol):
     """The part of a `StreamingQuery` that is asked how far it is."""
 
     @property
@@ -91,7 +91,7 @@ class Query(Protocol):
 class ProgressFeed:
     """The micro-batches of a streaming query, each once."""
 
-    query: Query
+    query: ProgressingQuery
     after: int = -1
     _looked_at: str = ""
 

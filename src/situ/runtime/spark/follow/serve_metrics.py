@@ -10,15 +10,15 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
-from situ.runtime.spark.follow.progress import ProgressFeed, Query
-from situ.service.figures import Totals
+from situ.runtime.spark.follow.progress import ProgressFeed, ProgressingQuery
+from situ.service.figures import StreamTotals
 from situ.service.prometheus import HOST, MetricsServer, metrics_text
 
 #: How often a query of a user's own is asked for its micro-batches: Spark remembers the last hundred.
 PERIOD_S = 1.0
 
 
-class RunningQuery(Query, Protocol):
+class RunningQuery(ProgressingQuery, Protocol):
     """A `StreamingQuery`, classic or of Spark Connect, as far as it is asked here."""
 
     @property
@@ -31,7 +31,7 @@ def serve_metrics(query: RunningQuery, port: int, host: str = HOST) -> MetricsSe
     Spark remembers the last hundred micro-batches, which are counted if they are of this run. Close the server, or use
     it in a `with`. Port 0 is any that is free; the server's `port` says which.
     """
-    totals, feed, lock = Totals(), ProgressFeed(query), threading.Lock()
+    totals, feed, lock = StreamTotals(), ProgressFeed(query), threading.Lock()
 
     def collect() -> bool:
         """Whether the query runs. Its session may be gone, in many ways: then the figures stay as they are."""

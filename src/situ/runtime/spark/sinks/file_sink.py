@@ -30,7 +30,7 @@ from situ.io.files.part_files import SUFFIX, TableWriter, result_folder
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.sink_names import KIND_FOLDERS
 from situ.runtime.spark.inputs.files import Root
-from situ.runtime.spark.sinks.result_packs import Packer, Result, results_of
+from situ.runtime.spark.sinks.result_packs import Result, ResultPacker, results_of
 from situ.runtime.spark.sinks.result_tables import Tables
 from situ.runtime.spark.stages.output import COMPLEX_EVENT
 
@@ -58,7 +58,7 @@ class FileSink:
         return Path(self.root.absolute)
 
     def write(self, events: DataFrame, batch: int) -> None:
-        with results_of(events, Packer(self.tables)) as results:
+        with results_of(events, ResultPacker(self.tables)) as results:
             self.write_results(results, batch)
 
     def write_results(self, results: Iterable[Result], batch: int) -> None:

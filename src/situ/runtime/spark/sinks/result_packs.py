@@ -34,7 +34,7 @@ _PACKS_ARROW = pa.schema([("kind", pa.string()), ("name", pa.string()), ("waits"
 
 
 @dataclass(frozen=True)
-class Packer:
+class ResultPacker:
     """In a task: tagged rows -> packs."""
 
     tables: Tables
@@ -85,7 +85,7 @@ def in_order(table: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def results_of(events: DataFrame, packer: Packer) -> Iterator[Iterable[Result]]:
+def results_of(events: DataFrame, packer: ResultPacker) -> Iterator[Iterable[Result]]:
     """The results in a tagged table, each in one or more pieces, which are read while this lasts.
 
     Calls that failed are none: they are counted elsewhere.

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from situ.core.types import TIMESTAMP_ARROW, to_arrow
 from situ.io.rows.conform import REJECTED as REJECTED_SCHEMA
 from situ.kernel.batch import EXTENT
-from situ.runtime.spark.stages.output import FAILED_CALL, LATE, LATENESS, REJECTED, REUSE, Output
+from situ.runtime.spark.stages.output import FAILED_CALL, LATE, LATENESS, REJECTED, REUSE, TaggedOutput
 
 _LATE_SCHEMA = pa.schema([("_time", TIMESTAMP_ARROW), (LATENESS, pa.duration("us")), ("_row", pa.string())])
 
@@ -20,7 +20,7 @@ _LATE_SCHEMA = pa.schema([("_time", TIMESTAMP_ARROW), (LATENESS, pa.duration("us
 class Tables:
     """The tables that lie in the tagged one."""
 
-    output: Output
+    output: TaggedOutput
 
     def columns(self, kind: str, name: str) -> list[tuple[str, str, pa.DataType]]:
         """For every column of a table: its name in the tagged one, its own, and its type."""

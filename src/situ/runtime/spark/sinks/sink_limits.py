@@ -9,7 +9,7 @@ from situ.core.functions import Functions
 from situ.io.addresses import scheme_of
 from situ.io.sink_names import FolderNames, TableNames, require_names, require_stream_folders
 from situ.runtime.spark.plan.plan import SparkPlan
-from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.output import TaggedOutput
 
 
 def require_held(plan: SparkPlan, out: str | None, functions: Functions) -> None:
@@ -37,5 +37,5 @@ def _require_tables(plan: SparkPlan, out: str, functions: Functions) -> None:
 
     require_psycopg()
     streams = tuple(stream.name for stream in plan.graph.streams)
-    output = Output.of(plan.contexts(functions), show_definitions=False, streams=streams)
+    output = TaggedOutput.of(plan.contexts(functions), show_definitions=False, streams=streams)
     require_tables(PostgresqlAddress.parse(out), postgresql_tables(output))

@@ -22,9 +22,9 @@ from situ.runtime.spark.inputs.mqtt import MqttAddress
 from situ.runtime.spark.sinks.file_sink import FileSink
 from situ.runtime.spark.sinks.message_sinks import TEXT, KafkaSink, MqttSink
 from situ.runtime.spark.sinks.postgresql import upsert_batch
-from situ.runtime.spark.sinks.result_packs import Packer, in_order, results_of
+from situ.runtime.spark.sinks.result_packs import ResultPacker, in_order, results_of
 from situ.runtime.spark.sinks.result_tables import Tables
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, LATE, REJECTED, TIMED_OUT, Output
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, LATE, REJECTED, TIMED_OUT, TaggedOutput
 
 
 class Sink(Protocol):
@@ -38,7 +38,9 @@ class Sink(Protocol):
         ...
 
 
-def open_sink(address: str, file_format: str, output: Output, query: str, permissions: Permissions = PRIVATE) -> Sink:
+def open_sink(
+    address: str, file_format: str, output: TaggedOutput, query: str, permissions: Permissions = PRIVATE
+) -> Sink:
     """The sink that an address names; InputError if it names none.
 
     `file_format` and `permissions` are those of files in a directory. `query` is an id that stays the same as long as
@@ -105,7 +107,7 @@ class PostgresqlSink:
         tables: dict[str, list[pa.Table]] = {}
         if self._written is None or batch <= self._written:  # else, a table without rows is as it should be
             tables |= {name: [empty] for name, empty in postgresql_tables(self.tables.output).items()}
-        with results_of(events, Packer(self.tables)) as results:
+        with results_of(events, ResultPacker(self.tables)) as results:
             for kind, name, rows in results:
                 tables.setdefault(TableNames.table(kind, name), []).append(self.for_table(kind, name, rows))
         for table, parts in tables.items():
@@ -123,7 +125,7 @@ class PostgresqlSink:
         return pa.table(columns, names=names)
 
 
-def postgresql_tables(output: Output) -> dict[str, pa.Table]:
+def postgresql_tables(output: TaggedOutput) -> dict[str, pa.Table]:
     """All tables that results go to, without rows."""
     tables = Tables(output)
     kinds = [(COMPLEX_EVENT, name) for name in output.shown]

@@ -24,7 +24,7 @@ from situ.runtime.spark.plan.partitioning import Anywhere, ByKey, BySlice, Every
 from situ.runtime.spark.plan.plan import Read, SparkPlan, Stage
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, Output
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, TaggedOutput
 from situ.runtime.spark.stages.shards import FINISHED, Address, from_packets, shard_numbers, to_packets
 from situ.runtime.spark.stages.stage_flow import StageFlow
 
@@ -161,7 +161,7 @@ class StageRun:
     number: int
     shards: int
     moving_shards: int
-    output: Output
+    output: TaggedOutput
     functions: tuple[Function, ...]
     memory_bytes: int | None = None
 

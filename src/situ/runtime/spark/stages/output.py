@@ -54,7 +54,7 @@ FIGURES_TYPE = pa.struct(
 
 
 @dataclass(frozen=True)
-class Output:
+class TaggedOutput:
     """The tagged table; `shown` are the operators whose complex events are in it.
 
     Attributes of one name and type share a column; where the types differ, or the names do so in case only, which
@@ -76,7 +76,7 @@ class Output:
         functions: tuple[Function, ...] = (),
         streams: tuple[str, ...] = (),
         reuses: bool = False,
-    ) -> Output:
+    ) -> TaggedOutput:
         """The complex events of subscriptions (or of all), and what times out."""
         operators = [context.operator for context in contexts.values()]
         shown = tuple(o.name for o in operators if show_definitions or o.subscription is not None)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from situ.flow.clock import BEGINNING
 from situ.runtime.spark.plan.plan import Read, SparkPlan
 from situ.runtime.spark.stages.batch_stage import TIME, distribute, finished, mark_columns, marked_rows, pieces_of
-from situ.runtime.spark.stages.output import Output
+from situ.runtime.spark.stages.output import TaggedOutput
 from situ.runtime.spark.stages.shards import Address, clock_packets
 
 #: A struct, null in rows that fit their stream: what is needed to say why the others do not.
@@ -35,7 +35,7 @@ class StreamPacker:
     plan: SparkPlan
     shards: int
     levels: int
-    output: Output
+    output: TaggedOutput
     reject: Reject
 
     def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -35,7 +35,7 @@ from situ.runtime.spark.plan.plan import SparkPlan, Stage
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
 from situ.runtime.spark.stages.batch_stage import finished, rows_to_batch, to_later_stages
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, Output
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, TaggedOutput
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart, put_back
 from situ.runtime.spark.stages.shards import CLOCK, clock_packets, rows_of
 from situ.runtime.spark.stages.stage_flow import StageFlow
@@ -57,7 +57,7 @@ class Packet:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StageStep:
     """What a step gives: the state after it, packets, and when, without further rows, wall time lets time pass."""
 
     state: bytes
@@ -86,12 +86,12 @@ class StreamStage:
     plan: SparkPlan
     number: int
     shards: int
-    output: Output
+    output: TaggedOutput
     functions: tuple[Function, ...]
     restart: Restart = AS_BEFORE
     memory_bytes: int | None = None
 
-    def step(self, shard: int, state: bytes | None, packets: Iterable[Packet], now: float) -> Step:
+    def step(self, shard: int, state: bytes | None, packets: Iterable[Packet], now: float) -> StageStep:
         """The state before and what came -> the state after, and packets. `now`, in seconds, tells idle streams."""
         begun = time.perf_counter()
         running = self._restored(shard, state)
@@ -133,7 +133,7 @@ class StreamStage:
         }
         found = {name: result.events for name, result in produced.items()} | delivered
         made += finished(self.output.figures(figures | self._latency(found)), self.shards)
-        return Step(after, made, running.clock.idle_at(now))
+        return StageStep(after, made, running.clock.idle_at(now))
 
     def _resume(self, clock: Clock, now: float) -> None:
         """Takes the time in which the query did not run out of the silence of its streams.
