@@ -22,7 +22,8 @@ import pytest
 from cli.command import DOORS, situ
 from servers.debian import wait_until
 from situ.cli.engines import OnSpark
-from situ.cli.follow import FollowOptions, job_of, local_cores, quiet_after, session_conf, stop_signals
+from situ.cli.follow import job_of, local_cores, quiet_after, session_conf, stop_signals
+from situ.cli.run_options import FollowOptions
 from situ.core.errors import InputError
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.follow.checkpoint import Manifest

@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from situ import __version__
+from situ.cli.bench_options import BenchOptions
 from situ.cli.lab import lab
-from situ.cli.options import AsJson, Conf, EngineName, Functions, Master, Memory, QueryFile, error_to_json, user_errors
+from situ.cli.option_groups import takes
+from situ.cli.options import AsJson, EngineName, Functions, QueryFile, error_to_json, user_errors
 from situ.cli.panels import EXPERIMENTS, RUN, CommandsByPanel
 from situ.cli.planning import planning
+from situ.cli.run_options import RunOptions
 from situ.core.errors import SituWarning
 
 app = typer.Typer(
@@ -40,82 +43,6 @@ def situ(
     ] = False,
 ) -> None:
     """Detects situations in streams of events. The language of query files: docs/language.md."""
-
-
-FOLLOW = "With --follow"
-Follow = Annotated[
-    bool, typer.Option("--follow", help="Read streams that do not end, until Ctrl-C.", rich_help_panel=FOLLOW)
-]
-CheckpointDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Keeps how far it is, the state and the rules. The same command with the same DIR goes on where it "
-        "stopped, with nothing lost or doubled. Belongs to one query.",
-        show_default=False,
-        rich_help_panel=FOLLOW,
-    ),
-]
-Control = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="A directory of further rules (define, subscribe) in files NAME.situ. Add, change and remove them while "
-        "it runs: rules that stay as they are keep their state. Move files in whole.",
-        show_default=False,
-        rich_help_panel=FOLLOW,
-    ),
-]
-Every = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Begin a micro-batch so often: 500ms, 2s. Default: as soon as the last one has ended.",
-        show_default=False,
-        rich_help_panel=FOLLOW,
-    ),
-]
-Once = Annotated[bool, typer.Option("--once", help="Read what is there, and end.", rich_help_panel=FOLLOW)]
-Shards = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Parts of the state, which run side by side. Default: the cores of this machine.",
-        show_default=False,
-        rich_help_panel=FOLLOW,
-    ),
-]
-Levels = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Leave room for rules that regroup complex events: `situ explain` shows a stage for each level. Default: "
-        "as many as the first rules need.",
-        show_default=False,
-        rich_help_panel=FOLLOW,
-    ),
-]
-Metrics = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PORT",
-        help="Serve figures for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
-        show_default=False,
-        rich_help_panel=FOLLOW,
-    ),
-]
-ClockBackTo = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Put the clock of the checkpoint back, once, after an event with a wrong time, far ahead, made all others "
-        "late: 2026-03-01T10:00:00, in UTC.",
-        show_default=False,
-        rich_help_panel=FOLLOW,
-    ),
-]
 
 
 @app.command(rich_help_panel=RUN)
@@ -186,60 +113,8 @@ def explain(
 
 
 @app.command(rich_help_panel=RUN)
-def run(
-    file: QueryFile,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TYPE=ADDRESS",
-            help="The events of a stream: a Parquet, CSV or JSON lines file, or a directory of them. Once per stream. "
-            "With --follow a directory into which files are moved, kafka://HOST:PORT/TOPIC or mqtt://HOST/TOPIC.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Where results go: a directory on this machine, with <subscription>/, _rejected/, _late/ and "
-            "_timed_out/ in it. With --follow also kafka://, mqtt:// or postgresql://. Default: the terminal.",
-            show_default=False,
-        ),
-    ] = None,
-    file_format: Annotated[
-        Literal["parquet", "csv", "json"] | None,
-        typer.Option("--format", help="Of the files in a directory. Default: parquet.", show_default=False),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote.")] = False,
-    group_readable: Annotated[
-        bool,
-        typer.Option(
-            "--group-readable",
-            help="Let the group read results and checkpoint (modes 0750 and 0640). Default: nobody else (0700, 0600).",
-        ),
-    ] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Complex events to show per subscription. Default: 10.", show_default=False
-        ),
-    ] = None,
-    follow: Follow = False,
-    checkpoint: CheckpointDir = None,
-    control: Control = None,
-    every: Every = None,
-    once: Once = False,
-    shards: Shards = None,
-    levels: Levels = None,
-    metrics: Metrics = None,
-    clock_back_to: ClockBackTo = None,
-    engine: EngineName = None,
-    master: Master = None,
-    conf: Conf = None,
-    memory: Memory = None,
-    functions: Functions = None,
-    as_json: AsJson = False,
-) -> None:
+@takes(RunOptions)
+def run(options: RunOptions) -> None:
     """Detect a query's situations in files of events, or in streams.
 
     For example, on two cores, with the results in a folder:
@@ -256,65 +131,36 @@ def run(
     --checkpoint state --every 1s --metrics 9400
     """
     from situ.cli.engines import chosen_spark
-    from situ.cli.follow import FollowOptions, follow_file, refuse_with_follow, refuse_without_follow
-    from situ.cli.run import Out, run_file
-    from situ.io.permissions import GROUP_READABLE, PRIVATE
 
-    with user_errors(as_json):
-        permissions = GROUP_READABLE if group_readable else PRIVATE
-        options = FollowOptions(checkpoint, control, every, once, shards, levels, metrics, clock_back_to, permissions)
-        spark = chosen_spark("spark" if follow and engine is None else engine, master, conf or [], memory)
-        if follow:
-            refuse_with_follow(options, engine == "embedded", overwrite, limit, out, file_format)
-            assert spark is not None
-            to_json = error_to_json if as_json else None
-            follow_file(file, source or [], out, file_format or "parquet", options, functions, spark, to_json)
-            return
-        refuse_without_follow(options, out)
-        results = Out(Path(out), file_format or "parquet", overwrite, permissions) if out else None
-        summary = run_file(file, source or [], results, 10 if limit is None else limit, functions, spark, memory)
-        if as_json:
-            typer.echo(json.dumps(summary.to_json()))
+    with user_errors(options.as_json):
+        on = options.engine_options
+        engine = "spark" if options.follow and on.engine is None else on.engine
+        spark = chosen_spark(engine, on.master, on.conf or [], on.memory)
+        if options.follow:
+            from situ.cli.follow import follow_file
+
+            follow_file(options, spark, error_to_json if options.as_json else None)
         else:
-            from situ.cli.show import show_summary
+            from situ.cli.run import run_file
 
-            show_summary(summary)
+            summary = run_file(options, spark)
+            if options.as_json:
+                typer.echo(json.dumps(summary.to_json()))
+            else:
+                from situ.cli.show import show_summary
+
+                show_summary(summary)
 
 
 @app.command(rich_help_panel=EXPERIMENTS)
-def bench(
-    workload: Annotated[Literal["next", "each", "rising"], typer.Option(help="The pattern.")] = "next",
-    types: Annotated[int, typer.Option(min=1, help="Event types; the patterns read up to three of them.")] = 100,
-    keys: Annotated[int, typer.Option(min=1, help="Groups.")] = 1_000,
-    events: Annotated[int, typer.Option(min=1, help="Events that situ reads.")] = 8_000_000,
-    window_ms: Annotated[int, typer.Option(min=1, help="The pattern's window.")] = 1_000_000,
-    no_group: Annotated[bool, typer.Option("--no-group", help="Match across keys: one group.")] = False,
-    peer: Annotated[
-        Literal["flinkcep"] | None, typer.Option(help="Run a peer on the same events.", show_default=False)
-    ] = None,
-    peer_events: Annotated[int, typer.Option(min=1, help="Events that the peer reads.")] = 2_000_000,
-    engine: Annotated[
-        Literal["spark", "spark-streaming", "embedded"] | None,
-        typer.Option(
-            help="As for `situ run`; spark-streaming measures warm micro-batches of a streaming query.",
-            show_default=False,
-        ),
-    ] = None,
-    master: Master = None,
-    conf: Conf = None,
-    as_json: AsJson = False,
-) -> None:
+@takes(BenchOptions)
+def bench(options: BenchOptions) -> None:
     """Measure events per second, from Parquet on disk to matches."""
-    from situ.bench.workload import Pattern, Workload
     from situ.cli.bench import bench_workload, show_measurement
-    from situ.cli.engines import chosen_spark
 
-    with user_errors(as_json):
-        asked = Workload(Pattern(workload), types, keys, events, window_ms, grouped=not no_group)
-        streaming = engine == "spark-streaming"
-        spark = chosen_spark("spark" if engine == "spark-streaming" else engine, master, conf or [])
-        measurement = bench_workload(asked, peer_events if peer else None, spark, streaming)
-        if as_json:
+    with user_errors(options.as_json):
+        measurement = bench_workload(options)
+        if options.as_json:
             typer.echo(json.dumps(measurement.to_json()))
         else:
             show_measurement(measurement)

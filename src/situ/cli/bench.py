@@ -8,26 +8,36 @@ from rich.table import Table
 
 from situ.bench import flinkcep
 from situ.bench.measure import Engine, Measurement, measure, measure_beside, timer
-from situ.bench.workload import Workload, cache_directory
-from situ.cli.engines import OnSpark
+from situ.bench.workload import Pattern, Workload, cache_directory
+from situ.cli.bench_options import BenchOptions
+from situ.cli.engines import chosen_spark
 
 
-def bench_workload(
-    workload: Workload, peer_events: int | None, spark: OnSpark | None, streaming: bool = False
-) -> Measurement:
-    """The figures of a workload, on Spark (as a batch or `streaming`) or on the embedded engine; with `peer_events`,
-    FlinkCEP's on so many of the same events."""
+def bench_workload(options: BenchOptions) -> Measurement:
+    """Measures a workload on Spark, as a batch or as a stream, or on the embedded engine; and FlinkCEP on some of the
+    same events, if it is named as the peer."""
+    workload = Workload(
+        Pattern(options.workload),
+        options.types,
+        options.keys,
+        options.events,
+        options.window_ms,
+        grouped=not options.no_group,
+    )
+    on_spark: Engine = "spark-streaming" if options.engine == "spark-streaming" else "spark"
+    spark = chosen_spark(
+        "spark" if options.engine == "spark-streaming" else options.engine, options.master, options.conf or []
+    )
 
     def peer(shorter: Workload) -> flinkcep.PeerRun:
         # Progress goes to standard error: standard output is for the figures.
         return flinkcep.run(shorter, cache_directory(), say=lambda text: typer.echo(text, err=True))
 
-    on_spark: Engine = "spark-streaming" if streaming else "spark"
     on = timer("embedded") if spark is None else timer(on_spark, spark.master, spark.conf)
     with on as time_query:
-        if peer_events is None:
+        if options.peer is None:
             return measure(time_query, workload, cache_directory())
-        return measure_beside(peer, time_query, workload, peer_events, cache_directory())
+        return measure_beside(peer, time_query, workload, options.peer_events, cache_directory())
 
 
 def show_measurement(measurement: Measurement) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from situ.cli.plan import Asked, PlanResult, plan_by, question_of
+from situ.cli.plan import PlanResult, plan_by, question_of
+from situ.cli.planning_options import CompareOptions
 from situ.core.errors import SituError
 from situ.placement.auto import GREEDY_PLUS_SITES, HEURISTIC_SITES, OPTIMAL_SITES
 from situ.placement.mechanisms import MECHANISMS, mechanism
@@ -49,11 +50,12 @@ class PlanComparison:
         ]
 
 
-def compare_file(asked: Asked, names: Sequence[str]) -> PlanComparison:
+def compare_file(options: CompareOptions) -> PlanComparison:
     """The plans of the named mechanisms; without names, of all that answer within seconds."""
+    names = options.mechanism or []
     for name in names:
         mechanism(name)  # a wrong name is said before anything is read
-    question = question_of(asked)
+    question = question_of(options.problem, options.functions)
     plans: dict[str, PlanResult | None] = {}
     errors: dict[str, SituError] = {}
     for name in dict.fromkeys(names or quick(question.problem)):

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from situ.cli.engines import OnSpark
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.run import addresses_of_streams, say_if_compiling
+from situ.cli.run_options import SHOWN, FollowOptions, RunOptions, refuse_with_follow
 from situ.core.errors import InputError, SituError
 from situ.core.time import format_duration, parse_duration, time_to_micros
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
-from situ.io.addresses import is_url, shown_address
+from situ.io.addresses import shown_address
 from situ.io.files.by_suffix import Format
 from situ.io.permissions import PRIVATE, Permissions
 from situ.runtime.spark.session.session import borrowed_session, require_pyspark, running_session, spark_defaults
@@ -41,94 +41,28 @@ if TYPE_CHECKING:
     from situ.runtime.spark.stages.output import TaggedOutput
     from situ.service.figures import StreamTotals
 
-#: Complex events of each subscription that are shown where --out does not say where they go.
-SHOWN = 10
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-@dataclass(frozen=True, slots=True)
-class FollowOptions:
-    """The options of `situ run` that only --follow has."""
-
-    checkpoint: Path | None = None
-    control: Path | None = None
-    every: str | None = None
-    once: bool = False
-    shards: int | None = None
-    levels: int | None = None
-    metrics: str | None = None
-    clock_back_to: str | None = None
-    permissions: Permissions = PRIVATE
-
-    @property
-    def given(self) -> list[str]:
-        """
-        >>> FollowOptions(checkpoint=Path("here"), once=True).given
-        ['--checkpoint', '--once']
-        """
-        alone = (field.name for field in fields(self) if field.name != "permissions")
-        return [f"--{name.replace('_', '-')}" for name in alone if getattr(self, name) not in (None, False)]
-
-
-def refuse_without_follow(options: FollowOptions, out: str | None) -> None:
-    """What makes no sense without --follow."""
-    if options.given:
-        raise InputError(
-            f"{options.given[0]} is for --follow", remedy=f"Add --follow, or leave out {options.given[0]}."
-        )
-    if out is not None and is_url(out):
-        raise InputError(
-            f"{shown_address(out)} takes results of --follow only", remedy="Give --out a directory, or add --follow."
-        )
-
-
-def refuse_with_follow(
-    options: FollowOptions, embedded: bool, overwrite: bool, limit: int | None, out: str | None, format_: str | None
-) -> None:
-    """What makes no sense with --follow."""
-    if embedded:
-        cause, remedy = "--follow runs on Spark, not on the embedded engine", "Leave out --engine embedded."
-    elif overwrite:
-        cause = "--follow adds to what is there, and replaces nothing"
-        remedy = "Leave out --overwrite. To begin anew, give a new --checkpoint and a new --out."
-    elif limit is not None:
-        cause, remedy = f"--follow shows the last {SHOWN} complex events of each subscription", "Leave out --limit."
-    elif options.checkpoint is None:
-        cause = "--follow needs a place to keep how far it is"
-        remedy = "Add --checkpoint DIR: an empty directory, or one that does not exist yet."
-    elif options.once and options.every is not None:
-        cause = "--once reads what is there and ends, --every says how often to look"
-        remedy = "Leave out one of them."
-    elif format_ is not None and (out is None or is_url(out)):
-        cause, remedy = f"--format {format_} is for files", "Leave it out, or give --out a directory."
-    else:
-        return
-    raise InputError(cause, remedy=remedy)
-
-
 def follow_file(
-    file: Path,
-    sources: list[str],
-    out: str | None,
-    file_format: Format,
-    options: FollowOptions,
-    functions: str | None,
-    spark: OnSpark,
-    error_to_json: Callable[[SituError], dict[str, Any]] | None,
+    options: RunOptions, spark: OnSpark | None, error_to_json: Callable[[SituError], dict[str, Any]] | None
 ) -> None:
-    """Runs the query in a file over streams (`Type=ADDRESS`) until Ctrl-C, or to their end (--once), and shows how it
-    goes: as JSON, if errors can be said in it."""
+    """Runs the query in a file over streams until Ctrl-C, or to their end (--once), and shows how it goes: as JSON, if
+    there is a function that says errors in JSON."""
+    refuse_with_follow(options)
+    assert spark is not None
     begun = time.monotonic()
     require_pyspark()
-    module = import_functions(functions)
-    job = job_of(file, sources, options, out)
+    module = import_functions(options.functions)
+    out, metrics = options.out, options.follow_options.metrics
+    job = job_of(options.file, options.source or [], options.follow_options, out, options.permissions)
     from situ.cli.run_spark import ship
     from situ.cli.spark_progress import waiting
     from situ.runtime.spark.follow.checkpoint import Checkpoint
     from situ.runtime.spark.follow.opening import open_rules
     from situ.service.prometheus import MetricsServer, metrics_address, metrics_text
 
-    served_at = metrics_address(options.metrics) if options.metrics is not None else None
+    served_at = metrics_address(metrics) if metrics is not None else None
     ended = threading.Event()
     with ExitStack() as stack:
         stack.enter_context(Checkpoint(job.checkpoint, job.permissions).locked())
@@ -141,7 +75,7 @@ def follow_file(
             session = stack.enter_context(borrowed_session(spark.master, conf))
         ship(module, session)
         recent = _recent(job) if out is None else None
-        follower = _follower(session, job, opening, out, file_format, recent)
+        follower = _follower(session, job, opening, out, options.file_format or "parquet", recent)
         show = stack.enter_context(_show(follower.totals, recent, error_to_json))
         if served_at is not None:
             host, port = served_at
@@ -152,8 +86,14 @@ def follow_file(
         ended.set()
 
 
-def job_of(file: Path, sources: list[str], options: FollowOptions, out: str | None = None) -> Job:
-    """What the command line asks for."""
+def job_of(
+    file: Path,
+    sources: list[str],
+    options: FollowOptions,
+    out: str | None = None,
+    permissions: Permissions = PRIVATE,
+) -> Job:
+    """The work that a command line describes; InputError if one of its values is none."""
     from situ.runtime.spark.follow.opening import Job
     from situ.runtime.spark.inputs.stream_sources import check_source
 
@@ -173,7 +113,7 @@ def job_of(file: Path, sources: list[str], options: FollowOptions, out: str | No
         shards=options.shards,
         levels=options.levels,
         out=out,
-        permissions=options.permissions,
+        permissions=permissions,
         clock_back_to_us=None if options.clock_back_to is None else _time(options.clock_back_to),
     )
 

@@ -6,9 +6,9 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
+from situ.cli.planning_options import PlanOptions, ProblemOptions
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.spark_progress import waiting
 from situ.core.errors import InputError
@@ -16,7 +16,7 @@ from situ.graph.operators import OperatorGraph
 from situ.lang.resolve import resolve, warnings
 from situ.network.load import load_network
 from situ.network.statistics import read_statistics
-from situ.placement.cost_models import COST_MODELS, CostName
+from situ.placement.cost_models import COST_MODELS
 from situ.placement.evaluate import evaluate
 from situ.placement.finish import naive_placement
 from situ.placement.from_graph import problem_of
@@ -25,21 +25,6 @@ from situ.placement.mechanisms import mechanism
 from situ.placement.picture import plan_to_svg
 from situ.placement.plan import Plan, plan_to_json
 from situ.placement.problem import Limits, Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a command line says about a planning problem. `latency_of`: `["Output=MS"]`."""
-
-    file: Path
-    network: Path
-    rates: Path
-    root: str | None = None
-    cost: CostName = "coverage"
-    price: bool = False
-    latency_ms: float | None = None
-    latency_of: tuple[str, ...] = ()
-    functions: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +74,12 @@ def overloaded_to_json(load: LinkLoad) -> dict[str, Any]:
     return {"a": link.a, "b": link.b, "messages_per_s": load.messages_per_s, "capacity_per_s": link.capacity_per_s}
 
 
-def plan_file(asked: Asked, name: str, svg: Path | None) -> PlanResult:
-    """The plan of one mechanism; its picture goes to `svg`."""
-    mechanism(name)  # a wrong name is said before anything is read
-    question = question_of(asked)
-    planned = plan_by(name, question)
+def plan_file(options: PlanOptions) -> PlanResult:
+    """The plan of one mechanism; its picture goes to the file that --svg names."""
+    svg = options.svg
+    mechanism(options.mechanism)  # a wrong name is said before anything is read
+    question = question_of(options.problem, options.functions)
+    planned = plan_by(options.mechanism, question)
     if svg is not None:
         try:
             svg.write_text(plan_to_svg(planned.problem, planned.plan), encoding="utf-8")
@@ -102,18 +88,18 @@ def plan_file(asked: Asked, name: str, svg: Path | None) -> PlanResult:
     return planned
 
 
-def question_of(asked: Asked) -> PlanQuestion:
+def question_of(options: ProblemOptions, functions: str | None) -> PlanQuestion:
     """The problem that the files and options pose."""
-    import_functions(asked.functions)
-    graph = resolve(read_query(asked.file))
-    limits = Limits(_limit_ms("--latency", asked.latency_ms), _limits_of_outputs(graph, asked.latency_of))
+    import_functions(functions)
+    graph = resolve(read_query(options.file))
+    limits = Limits(_limit_ms("--latency", options.latency), _limits_of_outputs(graph, options.latency_of or []))
     problem = problem_of(
         graph,
-        load_network(asked.network),
-        read_statistics(asked.rates),
-        COST_MODELS[asked.cost],
-        root=asked.root,
-        weight="price" if asked.price else "hops",
+        load_network(options.network),
+        read_statistics(options.rates),
+        COST_MODELS[options.cost],
+        root=options.root,
+        weight="price" if options.price else "hops",
         limits=limits,
     )
     return PlanQuestion(problem, (*warnings(without_latency_demands(graph)), *standing_still(graph)))

@@ -12,6 +12,7 @@ from pathlib import Path
 from situ.cli.engines import OnSpark
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder, StagedResults
+from situ.cli.run_options import SHOWN, RunOptions, refuse_without_follow
 from situ.cli.summary import Summary
 from situ.core.errors import InputError, did_you_mean
 from situ.core.memory import parse_memory
@@ -33,26 +34,29 @@ class Out:
     overwrite: bool
     permissions: Permissions = PRIVATE
 
+    @classmethod
+    def of(cls, options: RunOptions) -> Out | None:
+        """Where the options say that results go; None is the terminal."""
+        if not options.out:
+            return None
+        return cls(Path(options.out), options.file_format or "parquet", options.overwrite, options.permissions)
 
-def run_file(
-    file: Path,
-    sources: list[str],
-    out: Out | None,
-    limit: int,
-    functions: str | None,
-    spark: OnSpark | None,
-    memory: str | None = None,
-) -> Summary:
-    """Runs the query in a file over the sources (`Type=PATH`); on Spark, if one is given."""
+
+def run_file(options: RunOptions, spark: OnSpark | None) -> Summary:
+    """Runs the query in a file over files of events, on Spark if one is given, else in this process."""
+    refuse_without_follow(options)
+    out = Out.of(options)
     start = time.perf_counter()
-    module = import_functions(functions)
-    graph = resolve(read_query(file))
+    module = import_functions(options.functions)
+    graph = resolve(read_query(options.file))
     if out is not None:
         require_names(graph, FolderNames())
-    paths = paths_of_streams(graph, sources)
+    paths = paths_of_streams(graph, options.source or [])
+    limit = SHOWN if options.limit is None else options.limit
     summary = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=out.directory if out else None)
     summary.complex_events.update({operator.name: 0 for operator in graph.subscriptions})
     if spark is None:
+        memory = options.engine_options.memory
         _run_embedded(graph, paths, out, summary, None if memory is None else parse_memory(memory))
     else:
         from situ.runtime.spark.session.session import require_pyspark

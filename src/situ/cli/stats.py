@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 from rich import box
@@ -16,6 +14,7 @@ from rich.text import Text
 
 from situ.cli.engines import OnSpark
 from situ.cli.plan import without_latency_demands
+from situ.cli.planning_options import StatsOptions
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.run import paths_of_streams, say_if_compiling
 from situ.cli.run_spark import interruptible, ship
@@ -37,13 +36,11 @@ class MeasuredStatistics:
     warnings: tuple[str, ...]
 
 
-def stats_file(
-    file: Path, sources: Sequence[str], site: str, out: Path | None, functions: str | None, spark: OnSpark
-) -> MeasuredStatistics:
-    """Measures what the query in a file reads; `out` is where `situ plan --rates` finds it."""
-    module = import_functions(functions)
-    graph = resolve(read_query(file))
-    paths = paths_of_streams(graph, list(sources))
+def stats_file(options: StatsOptions, spark: OnSpark) -> MeasuredStatistics:
+    """Measures what the query in a file reads, and writes it to the file that --out names, for `situ plan --rates`."""
+    module = import_functions(options.functions)
+    graph = resolve(read_query(options.file))
+    paths, site = paths_of_streams(graph, options.source), options.site
     for path in paths.values():
         files_below(path)  # what is not there is said at once, not when Spark has started
     if spark.is_here:
@@ -58,8 +55,8 @@ def stats_file(
             statistics = interruptible(session, lambda: measure_statistics(graph, inputs, site))
             misfits = reduce(DataFrame.union, [given.rejected for given in inputs.values()])
             rejected = interruptible(session, misfits.count)
-    if out is not None:
-        write_statistics(statistics, out)
+    if options.out is not None:
+        write_statistics(statistics, options.out)
     lost = f"{rejected:,} rows do not fit the declaration of their stream, and are not counted."
     return MeasuredStatistics(statistics, (*warnings(without_latency_demands(graph)), *[lost] * bool(rejected)))
 
