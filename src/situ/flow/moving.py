@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
 from situ.core.types import to_arrow
-from situ.flow.active import Active, Switch, in_order_of_keys, in_spatiotemporal_order
+from situ.flow.active import Active, Switch, in_spatiotemporal_order
 from situ.flow.clock import BEGINNING
+from situ.flow.consumers import Consumers
 from situ.flow.flow import Flow, Port
 from situ.flow.inbox import CARRIED, Inbox
 from situ.graph.query import Stream
@@ -31,7 +32,6 @@ from situ.kernel.batch import (
     Batch,
     Calls,
     concat,
-    concat_arrays,
     in_total_order,
     one_chunk,
     without_duplicates,
@@ -60,6 +60,8 @@ from situ.space.pairs import Regions
 PAIRS_AT_ONCE = 2_000_000
 #: Quality is judged on the events of so much time at least.
 RECENT_US = 10_000_000
+#: Groups that have ended are removed from the flow when they are more than this part of those that are open.
+LEAVING_AT_MOST = 0.5
 #: What a test says of an event is a column of the event store.
 _TEST = "_test "
 _SO_FAR = ("passed", "next_key", "next_order")
@@ -87,8 +89,10 @@ class MovingFlow:
         self._events = {name: Inbox() for name in self.streams}
         self._updates = Inbox()
         self._store = EventStore()
-        self._known = self._open = self._nobody()  # of all consumers that it hears of; and those that it works for
-        self._next_key = self._next_order = 0
+        self._consumers = Consumers(self._nobody())  # all that it hears of
+        self._open = self._nobody()  # the interests that it works for
+        self._leaving = np.zeros(0, np.int64)  # the keys of groups that have ended, and are still in the flow
+        self._next_order = 0
         self.events_read = 0  # once for each interest that reads it
         self._passed = BEGINNING
         delivering = self.program.programs[self.query.name].context
@@ -159,14 +163,37 @@ class MovingFlow:
         is_new = np.isin(active.keys, joining[0].keys) if joining else np.zeros(len(active), np.bool_)
         return self._deliver(self.flow, active, np.where(is_new, BEGINNING, self._passed), passed)
 
+    @cached_property
+    def _waits_for_time(self) -> bool:
+        """Whether time alone decides some complex events, so that a group may give one without reading an event."""
+        return any(program.waits_for_time for program in self.program.programs.values())
+
     def _ended(self, ending: Active) -> list[Batch]:
         """Interests that have ended leave the flow. What only time decides, the end of their time decides now."""
+        if not self._waits_for_time:
+            self._leave(ending.keys, len(self._open))
+            return []
         state = self.flow.take_groups([pa.array(ending.keys)])
-        if not self.query.complete or not any(p.waits_for_time for p in self.program.programs.values()):
+        if not self.query.complete:
             return []
         flow = self._fresh()
         flow.put(state)
         return [self._delivered(flow.advance(NO_DEADLINE)[self.query.name].events, ending)]
+
+    def _leave(self, keys: I64, count: int) -> None:
+        """Let groups that read nothing any more leave the flow, which has `count` groups that do.
+
+        To remove one costs as much as to go through the state of all, so many are removed at once. Until then they
+        give nothing: no event comes for them, and time alone decides nothing.
+        """
+        self._leaving = np.append(self._leaving, keys)
+        if len(self._leaving) > LEAVING_AT_MOST * count:
+            self._remove_leaving()
+
+    def _remove_leaving(self) -> None:
+        if len(self._leaving):
+            self.flow.take_groups([pa.array(self._leaving)])
+            self._leaving = np.zeros(0, np.int64)
 
     def _read(self, passed: int) -> None:
         """Events that time has passed go into the store."""
@@ -196,37 +223,36 @@ class MovingFlow:
 
     def _switch(self, passed: int) -> Switch:
         """The interests that location updates before `passed` begin, and those that they end."""
-        ready = self._updates.before(passed)
-        nobody, known = self._nobody(), self._known.interests
-        if ready is None:
+        nobody = self._nobody()
+        updates, before = self._updates_before(passed), self._consumers.last.interests
+        condition = self.query.subscription.update or BASIC
+        changes = None
+        if updates is not None:
+            changes = self._consumers.changes(updates, condition, lambda heard: self._interests(heard, passed))
+        if changes is None:
             return Switch(nobody, nobody, nobody, self._open)
-        x, y = (reals(ready.columns[place]) for place in place_of(self.query.focal))
-        consumer = ready.columns[self.query.consumer[1]].cast(known.consumer.type)
-        # An open interest stands for the update that began it: what follows depends on nothing else.
-        updates = Updates(
-            concat_arrays([known.consumer, consumer]),
-            np.concatenate([known.start_us, ready.times]),
-            np.concatenate([known.x, x]),
-            np.concatenate([known.y, y]),
-        )
-        found = self._interests(updates, passed)
-        before = pc.index_in(found.consumer, known.consumer).fill_null(-1).to_numpy().astype(np.int64)
-        number = found.number + np.where(before >= 0, np.append(known.number, 1)[before] - 1, 0)
-        old = found.start_us < self._passed
-        keys = np.where(old, np.append(self._known.keys, 0)[before], self._next_key + np.cumsum(~old) - 1)
-        self._next_key += int(np.count_nonzero(~old))
-        ended = found.end_us != NO_DEADLINE
-        every = replace(found, number=number)
-        self._known = in_order_of_keys(every.take(~ended), keys[~ended])
-        here = np.where(old, np.isin(keys, self._open.keys), self._are_here(every))
-        parts = (old & ended, ~old & ended, ~old & ~ended, old & ~ended)
-        return Switch(*(in_order_of_keys(every.take(rows & here), keys[rows & here]) for rows in parts))
+        ended = np.isin(self._open.keys, changes.ended.keys)
+        ending = changes.ended.take(np.isin(changes.ended.keys, self._open.keys))
+        begun = Active.concat(changes.passing, changes.begun)
+        here = begun.keys[self._are_here(begun.interests, before)]
+        passing, beginning = (new.take(np.isin(new.keys, here)) for new in (changes.passing, changes.begun))
+        return Switch(ending, passing, beginning, self._open.take(~ended))
 
-    def _are_here(self, interests: Interests) -> np.ndarray:
-        """Which interests, if they begin now, are worked for here."""
-        return np.ones(len(interests), np.bool_)
+    def _updates_before(self, passed: int) -> Updates | None:
+        """The location updates that time has passed."""
+        ready = self._updates.before(passed)
+        if ready is None:
+            return None
+        x, y = (reals(ready.columns[place]) for place in place_of(self.query.focal))
+        consumer = ready.columns[self.query.consumer[1]].cast(self._consumers.last.interests.consumer.type)
+        return Updates(consumer, ready.times, x, y)
+
+    def _are_here(self, begun: Interests, before: Interests) -> np.ndarray:
+        """Which interests that begin now are worked for here, beside those of all consumers before."""
+        return np.ones(len(begun), np.bool_)
 
     def _interests(self, updates: Updates, passed: int) -> Interests:
+        """The interests of updates, by the subscription's update condition, on events before `passed`."""
         update, quality = self.query.subscription.update or BASIC, self.query.subscription.quality
         if update.when != "quality":
             return interests_of(updates, update, self._shape.degrees)
@@ -253,6 +279,9 @@ class MovingFlow:
     def _pieces(self, active: Active) -> Iterator[Active]:
         """Interests that read their history together."""
         if not len(active):
+            return
+        if len(active) * sum(map(self._store.size, self.streams)) <= PAIRS_AT_ONCE:
+            yield active  # if each of them reads all that there is
             return
         counts = np.zeros(len(active), np.int64)
         for name in self.streams:
@@ -312,12 +341,13 @@ class MovingFlow:
 
     def snapshot(self) -> dict[str, pa.Table]:
         """The state as tables."""
+        self._remove_leaving()
         tables = {f"flow/{name}": table for name, table in self.flow.snapshot().items()}
         tables |= {f"store/{name}": table for name, table in self._store.tables().items()}
         tables |= {f"events/{name}": inbox.table() for name, inbox in self._events.items() if inbox.waiting}
         if self._updates.waiting:
             tables["updates"] = self._updates.table()
-        some, keys = self._known.interests, self._known.keys
+        some, keys = self._consumers.last.interests, self._consumers.last.keys
         numbers = {"key": keys, "number": some.number, "start_us": some.start_us, "x": some.x, "y": some.y}
         columns = {"consumer": some.consumer, "here": pa.array(np.isin(keys, self._open.keys))}
         tables["known"] = pa.table(columns | {name: pa.array(values) for name, values in numbers.items()})
@@ -326,7 +356,7 @@ class MovingFlow:
         return tables
 
     def _so_far(self) -> tuple[int, int, int]:
-        return self._passed, self._next_key, self._next_order
+        return self._passed, self._consumers.next_key, self._next_order
 
     def restore(self, tables: Mapping[str, pa.Table], afresh: bool = False) -> None:
         """Go on from a snapshot. `afresh`: if it is of another program, begin anew instead of refusing it."""
@@ -353,8 +383,8 @@ class MovingFlow:
             self._events[name].put(table, _types_of(self.streams[name]), self._tests[name])
         if "updates" in tables:
             self._updates.put(tables["updates"], _types_of(self.query.focal))
-        self._known, self._open = known, known.take(here)
-        self._passed, self._next_key, self._next_order = passed, next_key, next_order
+        self._consumers, self._open = Consumers(known, next_key), known.take(here)
+        self._passed, self._next_order = passed, next_order
 
     def _known_of(self, table: pa.Table, passed: int, next_key: int) -> tuple[Active, np.ndarray]:
         """The open interests of all consumers, one for each, and which of them are worked for here."""

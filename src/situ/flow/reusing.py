@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from situ.core.memory import MemoryBudget
 from situ.core.types import to_arrow
@@ -94,9 +95,16 @@ class ReusingFlow(MovingFlow):
         """How far back before its start an interest looks."""
         return self.query.lifetime_us + max(self.query.before_us.values())
 
-    def _are_here(self, interests: Interests) -> np.ndarray:
-        """Which interests, if they begin now, are worked for here."""
-        return np.isin(deal(interests.x, interests.y, self.shards.count, self._shape.degrees), self.shards.here)
+    def _are_here(self, begun: Interests, before: Interests) -> np.ndarray:
+        """Which interests that begin now are worked for here: they are dealt out together with those of all consumers
+        before, which says what is near to what."""
+        if self.shards.count == 1:
+            return np.isin(np.zeros(len(begun)), self.shards.here)
+        every = Interests.concat([begun, before])
+        order = np.lexsort((every.start_us, pc.rank(every.consumer, tiebreaker="dense").to_numpy()))
+        shard = np.empty(len(every), np.int64)
+        shard[order] = deal(every.x[order], every.y[order], self.shards.count, self._shape.degrees)
+        return np.isin(shard[: len(begun)], self.shards.here)
 
     def advance(self, passed: int) -> Batch:
         """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
@@ -199,8 +207,12 @@ class ReusingFlow(MovingFlow):
             return
         used = np.isin(self._regions_open.keys, self._served.regions)
         if not used.all():
-            self.flow.take_groups([pa.array(self._regions_open.keys[~used])])
+            unused = self._regions_open.keys[~used]
             self._regions_open = self._regions_open.take(used)
+            if self._waits_for_time:
+                self.flow.take_groups([pa.array(unused)])
+            else:
+                self._leave(unused, len(self._regions_open))
         self._found.before(passed - self.query.lifetime_us)
         kept = [batch.take(np.isin(batch.columns[INTEREST].to_numpy(), self._regions_open.keys))
                 for batch in self._found.waiting]  # fmt: skip

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.graph.query import Update
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.batch import concat_arrays
 from situ.kernel.matching.machine import jit
 from situ.space.geometry import distance_m
 
@@ -45,6 +47,10 @@ class Interests:
         number, start_us, end_us = (values[chosen] for values in (self.number, self.start_us, self.end_us))
         return Interests(consumer, number, start_us, end_us, self.x[chosen], self.y[chosen])
 
+    def updates(self) -> Updates:
+        """The location updates that began them."""
+        return Updates(self.consumer, self.start_us, self.x, self.y)
+
     @staticmethod
     def concat(parts: Sequence[Interests]) -> Interests:
         columns = ([getattr(part, name) for part in parts] for name in ("number", "start_us", "end_us", "x", "y"))
@@ -59,6 +65,25 @@ class Updates:
     times_us: I64
     x: F64
     y: F64
+
+    def __len__(self) -> int:
+        return len(self.times_us)
+
+    def have_a_place(self) -> npt.NDArray[np.bool_]:
+        """Which of them say who is where; the others are left out everywhere."""
+        named: npt.NDArray[np.bool_] = self.consumer.is_valid().to_numpy(zero_copy_only=False)
+        return named & np.isfinite(self.x) & np.isfinite(self.y)
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> Updates:
+        """Those that are marked."""
+        if rows.all():
+            return self
+        return Updates(self.consumer.filter(pa.array(rows)), self.times_us[rows], self.x[rows], self.y[rows])
+
+    def and_(self, more: Updates) -> Updates:
+        times_us = np.concatenate([self.times_us, more.times_us])
+        x, y = np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y])
+        return Updates(concat_arrays([self.consumer, more.consumer]), times_us, x, y)
 
 
 def interests_of(updates: Updates, update: Update = BASIC, degrees: bool = False) -> Interests:
@@ -89,7 +114,7 @@ def heeded_rows(updates: Updates, update: Update, degrees: bool = False) -> I64:
 
 def in_order(updates: Updates) -> tuple[I64, I64]:
     """The updates that have a place, by consumer, time and place; and by row, numbers that stand for consumers."""
-    placed = np.isfinite(updates.x) & np.isfinite(updates.y) & updates.consumer.is_valid().to_numpy(False)
+    placed = updates.have_a_place()
     codes = pc.rank(updates.consumer, tiebreaker="dense").to_numpy(False).astype(np.int64)
     order = np.lexsort((updates.y, updates.x, updates.times_us, codes))
     return order[placed[order]], codes

@@ -165,6 +165,10 @@ class EventStore:
         """Events with a time from `since_us` to `until_us`, both included."""
         return merge([segment.stored.between(since_us, until_us) for segment in self._segments.get(event_type, [])])
 
+    def size(self, event_type: str) -> int:
+        """How many events of a type there are."""
+        return sum(map(len, self._segments.get(event_type, [])))
+
     def counts(self, event_type: str, regions: Regions, shape: Shape) -> I64:
         """How many events each region has."""
         counts = np.zeros(len(regions), np.int64)

@@ -7,6 +7,7 @@ those of the few cells that it reaches into, between the times that it asks for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from situ.space.geometry import Shape, is_inside
 
 #: A grid has at most so many cells for each event: places far out do not make it large.
 CELLS_PER_EVENT = 4
+#: Of regions: x as the grid counts it, and the first and last column and row of cells that each reaches into.
+Reached: TypeAlias = tuple[F64, I64, I64]
 #: A part of a cell, so that rounding leaves nothing out.
 ROUNDING = 1e-6
 
@@ -87,21 +90,24 @@ class PlacedEvents:
 
     def counts(self, regions: Regions) -> I64:
         """How many events each region has."""
+        return self._counts(regions, self.reached(regions.x, regions.y))
+
+    def _counts(self, regions: Regions, reached: Reached) -> I64:
         counts = np.zeros(len(regions), np.int64)
-        nothing = np.empty(0, np.int64)
-        self._join(regions, counts, nothing)
+        self._join(regions, reached, counts, np.empty(0, np.int64))
         return counts
 
     def pairs(self, regions: Regions) -> tuple[I64, I64]:
         """Rows of events and of regions that belong together, by region, and of one region by time."""
-        counts = self.counts(regions)
+        reached = self.reached(regions.x, regions.y)
+        counts = self._counts(regions, reached)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         events = np.empty(offsets[-1], np.int64)
-        self._join(regions, offsets[:-1].copy(), events)
+        self._join(regions, reached, offsets[:-1].copy(), events)
         _sort_each(events, offsets)
         return events, np.repeat(np.arange(len(regions)), counts)
 
-    def reached(self, x: F64, y: F64) -> tuple[F64, I64, I64]:
+    def reached(self, x: F64, y: F64) -> Reached:
         """Of regions around some middles: x as the grid counts it, and the first and last column and row of cells."""
         grid, shape = self.grid, self.shape
         x = (x + 180.0) % 360.0 - 180.0 if shape.degrees else x
@@ -114,9 +120,9 @@ class PlacedEvents:
         rows = np.stack([np.maximum(rows[:, 0], 0), np.minimum(rows[:, 1], grid.rows - 1)], axis=1)
         return x, columns, rows
 
-    def _join(self, regions: Regions, at: I64, events: I64) -> None:
+    def _join(self, regions: Regions, reached: Reached, at: I64, events: I64) -> None:
         shape = self.shape
-        x, columns, rows = self.reached(regions.x, regions.y)
+        x, columns, rows = reached
         _join(self.times_us, self.x, self.y, self.rows, self.offsets, self.grid.columns, columns, rows,
               regions.since_us, regions.until_us, x, regions.y, shape.half_x, shape.half_y, shape.is_round,
               shape.degrees, at, events, len(events) > 0)  # fmt: skip
