@@ -1,6 +1,6 @@
 """Moving subscriptions beside what one would write without them, on the Ingolstadt trace.
 
-`python -m situ.bench.mobility [--only embedded spark streaming initialisation predictor migration]`
+`python -m situ.bench.mobility [--only embedded switching spark streaming initialisation predictor migration]`
 
 Some of the vehicles are drivers who ask for waves of hard braking: three vehicles, one after the other, close together,
 within 500 m squares and the last 60 s, and switch every 10 s. Both ways must find the same, or the figure fails.
@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 from situ.bench.sections import Say, Sections, main
 from situ.bench.suite import Bar, BenchFigure
+from situ.bench.switching import switching_figures
 from situ.core.errors import SituError
 from situ.graph.query import Update
 from situ.lab.figure import FULL
@@ -63,6 +64,8 @@ subscribe Wave for Driver(vehicle) {_WAVE}
   update   every 10 s
   deliver  complete
 """
+#: The same without what was there before: an interest begins with what is needed for its first complex event.
+SWITCHING = MOVING.replace("  lifetime 60 s\n", "")
 PLAIN = f"stream Vehicle({_VEHICLE}) {_TIME}\nsubscribe Wave {_WAVE}"
 #: What a user writes who has joined vehicles with interests.
 JOINED = f"""
@@ -136,6 +139,11 @@ def _restarted(rows: pa.Table, some: Interests) -> int:
             at = output.complex_events["Wave"]["_time"].cast(pa.int64()).to_numpy()
             found += int(np.count_nonzero((at >= some.start_us[n] - LIFETIME_US) & (at <= some.end_us[n])))
     return found
+
+
+def switching(say: Say) -> Iterator[BenchFigure]:
+    """What it costs that consumers move (bench/switching.py)."""
+    yield from switching_figures(SWITCHING, say)
 
 
 # ---- Spark
@@ -275,6 +283,7 @@ def migration_figures(say: Say) -> Iterator[BenchFigure]:
 
 SECTIONS: Sections = {
     "embedded": embedded_figures,
+    "switching": switching,
     "spark": spark_figures,
     "streaming": streaming_figures,
     "initialisation": initialisation_figures,
