@@ -109,12 +109,84 @@ Fired: TypeAlias = Any  # np.ndarray of FIRED
 Groups: TypeAlias = Any  # np.ndarray of GROUP
 
 
-class Stack(NamedTuple):
-    """Scratch space for the code of conditions."""
+class Pools(NamedTuple):
+    """The records of one shard that the kernel reads and writes, and how many of them are in use."""
+
+    groups: Groups  # of all shards; a shard writes its own groups only
+    runs: Runs
+    nodes: Nodes
+    fired: Fired
+    counters: I64  # see below
+
+
+class NewEvents(NamedTuple):
+    """The new events of a step, of which a shard takes those of its own groups: group g if g % shards == shard."""
+
+    order: I64  # the new events' numbers in the order in which they are offered
+    kept: int  # so many rows were kept from before: new event i is row kept + i of `Events`
+    shard: int
+    shards: int  # a power of two
+
+
+class OfferedEvent(NamedTuple):
+    """The event that the kernel offers to the partial matches of its group."""
+
+    row: int
+    group: int
+    time: int
+    accepted: np.uint64  # bit t: test t holds
+
+
+class PartialMatch(NamedTuple):
+    """What an event finds that it continues. The fields are those of RUN."""
+
+    node: int  # the last event taken; -1: none yet
+    seen: np.uint64
+    first_time: int
+    first_position: int
+    anchored: int
+    deadline: int
+    selection: int
+
+
+class CompletedMatch(NamedTuple):
+    """A match, or a partial one that timed out. The fields are those of FIRED."""
+
+    node: int
+    event: int
+    state: int
+    time: int
+    group: int
+    first_position: int
+    selection: int
+    timed_out: int
+
+
+class Machine(NamedTuple):
+    """What runs the code of conditions: a stack of values, and the entry into Python for host conditions."""
 
     whole: I64
     real: F64
     null: U8
+    host: int  # the address of a C function; 0: no condition needs it
+
+
+class Paths(NamedTuple):
+    """The events of matches, in order of position: match m has those from offsets[m] to offsets[m + 1]."""
+
+    offsets: I64
+    event: I64
+    variable: I64
+
+
+class Firings(NamedTuple):
+    """By match: its group, where it starts, whether it timed out, and when it fires (`Waiting` in policies.py)."""
+
+    group: I64
+    first_position: I64
+    timed_out: U8
+    time: I64
+    moment: I64
 
 
 # Counters: one int64 array of these.

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from situ.kernel.arrays import Code, Events, Nodes, Stack
+from situ.kernel.arrays import Code, Events, Machine, Nodes
 from situ.kernel.program.conditions import Comparison, Fold, Op
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -87,7 +87,7 @@ def event_of(variable: int, node: int, nodes: Nodes, code: Code) -> int:
 
 @jit
 def decide(comparison: int, sign: int) -> bool:
-    """What a comparison says of values of which the left one is smaller (-1), equal (0) or greater (1)."""
+    """Whether a comparison is true of a left value that is smaller than the right one (-1), equal (0) or larger (1)."""
     if comparison == EQ:
         return sign == 0
     if comparison == NE:
@@ -103,12 +103,13 @@ def decide(comparison: int, sign: int) -> bool:
 
 @jit
 def compare_whole(comparison: int, a: int, b: int) -> bool:
+    """Whether a comparison of whole numbers is true."""
     return decide(comparison, int(a > b) - int(a < b))
 
 
 @jit
 def compare_real(comparison: int, a: float, b: float) -> bool:
-    """As Spark: NaN equals NaN and is greater than everything else."""
+    """Whether a comparison of real numbers is true. As in Spark, NaN equals NaN and is greater than all others."""
     if math.isnan(a) or math.isnan(b):
         return decide(comparison, int(math.isnan(a)) - int(math.isnan(b)))
     return decide(comparison, int(a > b) - int(a < b))
@@ -124,6 +125,7 @@ def add_whole(a: int, b: int) -> tuple[int, bool]:
 
 @jit
 def subtract_whole(a: int, b: int) -> tuple[int, bool]:
+    """The difference, and whether it overflowed."""
     if (b < 0 and a > MOST + b) or (b > 0 and a < LEAST + b):
         return 0, True
     return a - b, False
@@ -131,6 +133,7 @@ def subtract_whole(a: int, b: int) -> tuple[int, bool]:
 
 @jit
 def multiply_whole(a: int, b: int) -> tuple[int, bool]:
+    """The product, and whether it overflowed."""
     if a == 0:
         return 0, False
     if a == -1:
@@ -141,7 +144,7 @@ def multiply_whole(a: int, b: int) -> tuple[int, bool]:
 
 @jit
 def remainder_whole(a: int, b: int) -> int:
-    """The sign is that of the dividend. b is neither 0 nor -1."""
+    """What is left of a divided by b, with the sign of a. b is neither 0 nor -1."""
     r = a % b
     if r != 0 and (r < 0) != (a < 0):
         r -= b
@@ -181,6 +184,7 @@ def fold_whole(
 def fold_real(
     term: int, fold: int, variable: int, node: int, nodes: Nodes, code: Code, events: Events
 ) -> tuple[float, bool]:
+    """The same as `fold_whole` for real numbers, which do not overflow."""
     result, null = 0.0, True
     while node >= 0:
         if code.state_variable[nodes[node].state] == variable:
@@ -228,6 +232,7 @@ def moments(
 
 @jit
 def count_events(variable: int, node: int, nodes: Nodes, code: Code) -> int:
+    """How many events a variable has on the path that ends in `node`."""
     count = 0
     while node >= 0:
         if code.state_variable[nodes[node].state] == variable:
@@ -238,10 +243,10 @@ def count_events(variable: int, node: int, nodes: Nodes, code: Code) -> int:
 
 @jit
 def holds(
-    begin: int, end: int, event: int, node: int, code: Code, events: Events, nodes: Nodes, stack: Stack, host: int
+    begin: int, end: int, event: int, node: int, code: Code, events: Events, nodes: Nodes, machine: Machine
 ) -> bool:
     """Whether all conjuncts in instructions [begin, end) are true of `event`, given the path that ends in `node`."""
-    whole, real, null = stack.whole, stack.real, stack.null
+    whole, real, null = machine.whole, machine.real, machine.null
     top = -1
     for at in range(begin, end):
         op, a, b = code.instructions[at, 0], code.instructions[at, 1], code.instructions[at, 2]
@@ -273,42 +278,60 @@ def holds(
                 return False
             top = -1
         elif op == HOST:
-            if call_host(host, a, event, node) != 1:
+            if call_host(machine.host, a, event, node) != 1:
                 return False
-        elif op == CONST_I:
-            top += 1
-            whole[top], null[top] = code.whole_constants[a], 0
-        elif op == CONST_F:
-            top += 1
-            real[top], null[top] = code.real_constants[a], 0
-        elif op == NULL_I or op == NULL_F:
-            top += 1
-            null[top] = 1
-        elif op == AND or op == OR:
-            top -= 1
-            decides = 0 if op == AND else 1  # the operand that decides alone, null or not on the other side
-            left = null[top] == 0 and whole[top] == decides
-            right = null[top + 1] == 0 and whole[top + 1] == decides
-            if left or right:
-                whole[top], null[top] = decides, 0
-            else:
-                null[top] |= null[top + 1]
-                whole[top] = 1 - decides
-        elif op == NOT:
-            whole[top] = 1 - whole[top]
-        elif op == IS_NULL_I or op == IS_NULL_F:
-            whole[top], null[top] = null[top], 0
+        elif op < TO_F:
+            top = constant(op, a, top, code, machine)
         elif op < COMPARE_I:
-            top = arithmetic(op, top, stack)
+            top = arithmetic(op, top, machine)
+        elif op < COALESCE_I:
+            top = logic(op, top, machine)
         else:
-            top = function(op, a, b, top, node, code, events, nodes, stack)
+            top = function(at, top, node, code, events, nodes, machine)
     return True
 
 
+# The parts of `holds` for instructions of one kind. Each returns the new top of the stack.
+
+
 @jit
-def arithmetic(op: int, top: int, stack: Stack) -> int:
-    """Arithmetic on the stack; errors give null. The new top."""
-    whole, real, null = stack.whole, stack.real, stack.null
+def constant(op: int, number: int, top: int, code: Code, machine: Machine) -> int:
+    """Put a constant, or null, on the stack."""
+    top += 1
+    if op == CONST_I:
+        machine.whole[top], machine.null[top] = code.whole_constants[number], 0
+    elif op == CONST_F:
+        machine.real[top], machine.null[top] = code.real_constants[number], 0
+    else:
+        machine.null[top] = 1
+    return top
+
+
+@jit
+def logic(op: int, top: int, machine: Machine) -> int:
+    """Logic of three values, and the question whether a value is null."""
+    whole, null = machine.whole, machine.null
+    if op == AND or op == OR:
+        top -= 1
+        decides = 0 if op == AND else 1  # the operand that decides alone, null or not on the other side
+        left = null[top] == 0 and whole[top] == decides
+        right = null[top + 1] == 0 and whole[top + 1] == decides
+        if left or right:
+            whole[top], null[top] = decides, 0
+        else:
+            null[top] |= null[top + 1]
+            whole[top] = 1 - decides
+    elif op == NOT:
+        whole[top] = 1 - whole[top]
+    else:
+        whole[top], null[top] = null[top], 0
+    return top
+
+
+@jit
+def arithmetic(op: int, top: int, machine: Machine) -> int:
+    """Arithmetic on the stack; errors give null."""
+    whole, real, null = machine.whole, machine.real, machine.null
     if op == TO_F:
         real[top] = float(whole[top])
     elif op == NEG_F:
@@ -355,11 +378,10 @@ def arithmetic(op: int, top: int, stack: Stack) -> int:
 
 
 @jit
-def function(
-    op: int, a: int, b: int, top: int, node: int, code: Code, events: Events, nodes: Nodes, stack: Stack
-) -> int:
-    """Built-in functions and aggregates. The new top."""
-    whole, real, null = stack.whole, stack.real, stack.null
+def function(at: int, top: int, node: int, code: Code, events: Events, nodes: Nodes, machine: Machine) -> int:
+    """Built-in functions and aggregates: instruction number `at`."""
+    whole, real, null = machine.whole, machine.real, machine.null
+    op, a, b = code.instructions[at, 0], code.instructions[at, 1], code.instructions[at, 2]
     if op == COALESCE_I or op == COALESCE_F:
         top -= 1
         if null[top] != 0:

@@ -22,12 +22,17 @@ from situ.kernel.arrays import (
     NODES_USED,
     RUNS_USED,
     Code,
+    CompletedMatch,
     Events,
     Fired,
-    Groups,
+    Machine,
+    NewEvents,
     Nodes,
+    OfferedEvent,
+    PartialMatch,
+    Paths,
+    Pools,
     Runs,
-    Stack,
 )
 from situ.kernel.matching.machine import holds, inlined, jit
 
@@ -39,49 +44,45 @@ NONE = np.uint64(0)
 
 
 @jit
-def match(begin: int, order: I64, kept: int, shard: int, shards: int, code: Code, events: Events, groups: Groups,
-          runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
-          host: int) -> tuple[int, int]:  # fmt: skip
-    """Offer the new events order[begin:] of a shard's groups to its partial matches; new event i is row kept + i.
+def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, machine: Machine) -> tuple[int, int]:
+    """Offer the new events from `begin` on to the partial matches of a shard.
 
-    Returns how it stopped, and where to go on.
-
-    It stops before an event for which the pools might not suffice, so that the caller can enlarge them.
+    Returns how it stopped, and where to go on. It stops before an event for which the pools might not suffice, so that
+    the caller can enlarge them.
     """
+    groups, runs, counters = pools.groups, pools.runs, pools.counters
     most_edges = 1
     for state in range(len(code.state_test)):
         most_edges = max(most_edges, code.edge_offset[state + 1] - code.edge_offset[state])
-    starts = len(code.starts)
-    for at in range(begin, len(order)):
-        new = order[at]
-        event = new + kept
-        group = events.group[event]
-        if group & (shards - 1) != shard:
+    for at in range(begin, len(new.order)):
+        number = new.order[at]
+        row = number + new.kept
+        group = events.group[row]
+        if group & (new.shards - 1) != new.shard:
             continue
-        time, accepted = events.time[event], events.accepted[new]
-        made = groups[group].live * most_edges + starts  # partial matches that this event can make at the most
-        if counters[LIVE] + made > len(runs):
+        most_made = groups[group].live * most_edges + len(code.starts)  # partial matches that this event can make
+        if counters[LIVE] + most_made > len(runs):
             return RUNS_FULL, at
-        if counters[NODES_USED] + made > len(nodes):
+        if counters[NODES_USED] + most_made > len(pools.nodes):
             return NODES_FULL, at
-        if counters[FIRED_USED] + made + groups[group].live > len(fired):
+        if counters[FIRED_USED] + most_made + groups[group].live > len(pools.fired):
             return FIRED_FULL, at
-        old, fired_before = groups[group].head, counters[FIRED_USED]
+        event = OfferedEvent(row, group, events.time[row], events.accepted[number])
+        older, fired_before = groups[group].head, counters[FIRED_USED]
         groups[group].head = -1
-        old = offer(event, group, time, accepted, old, code, events, groups, runs, nodes, fired, counters, stack, host)
-        start(event, group, time, accepted, code, events, groups, runs, nodes, fired, counters, stack, host)
+        older = offer(event, older, code, events, pools, machine)
+        start(event, code, events, pools, machine)
         if code.window[2] != 0:
-            mark_continued(groups[group].head, fired_before, code.state_conjunction, code.state_variable, runs,
-                           nodes, fired, counters)  # fmt: skip
-        # New partial matches stand at groups.head; the old ones follow them.
+            mark_continued(groups[group].head, fired_before, code.state_conjunction, code.state_variable, pools)
+        # New partial matches stand at groups.head; the older ones follow them.
         if groups[group].head < 0:
-            groups[group].head = old
-        elif old >= 0:
+            groups[group].head = older
+        elif older >= 0:
             last = groups[group].head
             while runs[last].next >= 0:
                 last = runs[last].next
-            runs[last].next = old
-    return DONE, len(order)
+            runs[last].next = older
+    return DONE, len(new.order)
 
 
 def is_compiled() -> bool:
@@ -93,25 +94,23 @@ def is_compiled() -> bool:
 
 
 @inlined
-def offer(event: int, group: int, time: int, accepted: np.uint64, first: int, code: Code, events: Events,
-          groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
-          host: int) -> int:  # fmt: skip
-    """One event to the chain of partial matches that begins at `first`; the chain of those that remain."""
+def offer(event: OfferedEvent, first: int, code: Code, events: Events, pools: Pools, machine: Machine) -> int:
+    """Offer an event to the chain of partial matches that begins at `first`. Returns the chain of those that remain."""
+    runs, nodes = pools.runs, pools.nodes
     remaining, previous, run = first, -1, first
     while run >= 0:
         following = runs[run].next
         state = runs[run].state
         keep = True
-        if time > runs[run].deadline:
-            expire(run, code, runs, nodes, fired, counters)
+        if event.time > runs[run].deadline:
+            expire(run, code, pools)
             keep = False
-        elif (accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
+        elif (event.accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
             is_next = False
             if code.state_impatient[state] != 0:
-                is_next = events.position[event] == events.position[nodes[runs[run].node].event] + 1
-            look(run, event, is_next, accepted, code, events, runs, nodes, stack, host)
-            advance(run, event, group, is_next, accepted, time, code, events, groups, runs, nodes, fired, counters,
-                    stack, host)  # fmt: skip
+                is_next = events.position[event.row] == events.position[nodes[runs[run].node].event] + 1
+            look(run, event, is_next, code, events, pools, machine)
+            advance(run, event, is_next, code, events, pools, machine)
             waits = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
             keep = runs[run].alive != NONE or waits
         if keep:
@@ -121,25 +120,26 @@ def offer(event: int, group: int, time: int, accepted: np.uint64, first: int, co
                 remaining = following
             else:
                 runs[previous].next = following
-            release(run, groups, runs, counters)
+            release(run, pools)
         run = following
     return remaining
 
 
 @inlined
-def refuses(refusals: I32, number: int, event: int, node: int, accepted: np.uint64, code: Code, events: Events,
-            nodes: Nodes, stack: Stack, host: int) -> bool:  # fmt: skip
+def refuses(refusals: I32, number: int, event: OfferedEvent, node: int, code: Code, events: Events, nodes: Nodes,
+            machine: Machine) -> bool:  # fmt: skip
     """Whether an event is one that ends the loop: by the test (-1: there is none) and the code of a refusal."""
     result = False
-    if refusals[number, 0] >= 0 and ((accepted >> np.uint64(refusals[number, 0])) & ONE) != NONE:
-        result = holds(refusals[number, 1], refusals[number, 2], event, node, code, events, nodes, stack, host)
+    if refusals[number, 0] >= 0 and ((event.accepted >> np.uint64(refusals[number, 0])) & ONE) != NONE:
+        result = holds(refusals[number, 1], refusals[number, 2], event.row, node, code, events, nodes, machine)
     return result
 
 
 @inlined
-def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, events: Events, runs: Runs,
-         nodes: Nodes, stack: Stack, host: int) -> None:  # fmt: skip
+def look(run: int, event: OfferedEvent, is_next: bool, code: Code, events: Events, pools: Pools,
+         machine: Machine) -> None:  # fmt: skip
     """Let the watches of a waiting partial match see an event, and close what they forbid."""
+    runs, nodes = pools.runs, pools.nodes
     state = runs[run].state
     seen = runs[run].seen
     for at in range(code.watch_offset[state], code.watch_offset[state + 1]):
@@ -147,14 +147,14 @@ def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, e
         bit = ONE << np.uint64(watch)
         if (seen & bit) != NONE or (seen & code.watch_unless[watch]) != NONE:
             continue
-        if ((accepted >> np.uint64(code.watch_test[watch])) & ONE) == NONE:
+        if ((event.accepted >> np.uint64(code.watch_test[watch])) & ONE) == NONE:
             continue
         if code.watch_immediately[watch] != 0 and not is_next:
             continue
         begin, end = code.watch_code[watch, 0], code.watch_code[watch, 1]
-        if begin < end and not holds(begin, end, event, runs[run].node, code, events, nodes, stack, host):
+        if begin < end and not holds(begin, end, event.row, runs[run].node, code, events, nodes, machine):
             continue
-        refused = refuses(code.watch_refuse, watch, event, runs[run].node, accepted, code, events, nodes, stack, host)
+        refused = refuses(code.watch_refuse, watch, event, runs[run].node, code, events, nodes, machine)
         if refused == (code.watch_refused[watch] != 0):
             seen |= bit
     if seen != runs[run].seen:
@@ -166,10 +166,10 @@ def look(run: int, event: int, is_next: bool, accepted: np.uint64, code: Code, e
 
 
 @inlined
-def advance(run: int, event: int, group: int, is_next: bool, accepted: np.uint64, time: int, code: Code, events: Events,
-            groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack,
-            host: int) -> None:  # fmt: skip
+def advance(run: int, event: OfferedEvent, is_next: bool, code: Code, events: Events, pools: Pools,
+            machine: Machine) -> None:  # fmt: skip
     """Take an event along every open edge that accepts it."""
+    runs, nodes = pools.runs, pools.nodes
     state, node = runs[run].state, runs[run].node
     first = code.edge_offset[state]
     for edge in range(first, code.edge_offset[state + 1]):
@@ -182,44 +182,46 @@ def advance(run: int, event: int, group: int, is_next: bool, accepted: np.uint64
             runs[run].alive &= ~bit
             if not is_next:
                 continue
-        if ((accepted >> np.uint64(code.state_test[target])) & ONE) == NONE:
+        if ((event.accepted >> np.uint64(code.state_test[target])) & ONE) == NONE:
             continue
         begin, end = code.state_code[target, 0], code.state_code[target, 1]
-        if begin < end and not holds(begin, end, event, node, code, events, nodes, stack, host):
+        if begin < end and not holds(begin, end, event.row, node, code, events, nodes, machine):
             continue
         if contiguity == THEN:
             runs[run].alive &= ~bit
-        if refuses(code.edge_refuse, edge, event, node, accepted, code, events, nodes, stack, host):
+        if refuses(code.edge_refuse, edge, event, node, code, events, nodes, machine):
             continue
         runs[run].extended = 1
-        take(event, group, target, node, runs[run].seen & code.edge_keep[edge], runs[run].first_time,
-             runs[run].first_position, runs[run].anchored, runs[run].deadline, runs[run].selection, time, code,
-             events, groups, runs, nodes, fired, counters)  # fmt: skip
+        continued = PartialMatch(
+            node, runs[run].seen & code.edge_keep[edge], runs[run].first_time, runs[run].first_position,
+            runs[run].anchored, runs[run].deadline, runs[run].selection,
+        )  # fmt: skip
+        take(event, target, continued, code, pools)
 
 
 @inlined
-def start(event: int, group: int, time: int, accepted: np.uint64, code: Code, events: Events, groups: Groups,
-          runs: Runs, nodes: Nodes, fired: Fired, counters: I64, stack: Stack, host: int) -> None:  # fmt: skip
+def start(event: OfferedEvent, code: Code, events: Events, pools: Pools, machine: Machine) -> None:
     """Open a selection with an event that a first slot accepts."""
+    groups = pools.groups
     selection = -1
     for at in range(len(code.starts)):
         state = code.starts[at]
-        if ((accepted >> np.uint64(code.state_test[state])) & ONE) == NONE:
+        if ((event.accepted >> np.uint64(code.state_test[state])) & ONE) == NONE:
             continue
         begin, end = code.state_code[state, 0], code.state_code[state, 1]
-        if begin < end and not holds(begin, end, event, -1, code, events, nodes, stack, host):
+        if begin < end and not holds(begin, end, event.row, -1, code, events, pools.nodes, machine):
             continue
-        if refuses(code.start_refuse, at, event, -1, accepted, code, events, nodes, stack, host):
+        if refuses(code.start_refuse, at, event, -1, code, events, pools.nodes, machine):
             continue
         if selection < 0:
-            selection = groups[group].selections
-            groups[group].selections += 1
+            selection = groups[event.group].selections
+            groups[event.group].selections += 1
             if len(events.opened) > 0:
-                events.opened[event] = selection
-        if len(events.chosen_offset) > 0 and not is_chosen(group, selection, events.chosen_offset, events.chosen):
+                events.opened[event.row] = selection
+        if len(events.chosen_offset) > 0 and not is_chosen(event.group, selection, events.chosen_offset, events.chosen):
             continue
-        take(event, group, state, -1, NONE, time, events.position[event], 0, NO_DEADLINE, selection, time, code, events,
-             groups, runs, nodes, fired, counters)  # fmt: skip
+        nothing = PartialMatch(-1, NONE, event.time, events.position[event.row], 0, NO_DEADLINE, selection)
+        take(event, state, nothing, code, pools)
 
 
 @jit
@@ -236,23 +238,23 @@ def is_chosen(group: int, selection: int, offsets: I64, numbers: I64) -> bool:
 
 
 @inlined
-def take(event: int, group: int, state: int, parent: int, seen: np.uint64, first_time: int, first_position: int,
-         anchored: int, deadline: int, selection: int, time: int, code: Code, events: Events, groups: Groups,
-         runs: Runs, nodes: Nodes, fired: Fired, counters: I64) -> None:  # fmt: skip
-    """The partial match that ends in `parent`, longer by one event; it fires, waits on, or both."""
+def take(event: OfferedEvent, state: int, continued: PartialMatch, code: Code, pools: Pools) -> None:
+    """Make a partial match longer by one event, which a state takes; it fires, waits on, or both."""
     kind, length = code.window[0], code.window[1]
+    anchored, deadline, seen = continued.anchored, continued.deadline, continued.seen
     if kind == FROM_FIRST:
-        deadline = first_time + length
+        deadline = continued.first_time + length
     elif kind == FROM_PREVIOUS:
-        deadline = time + length
+        deadline = event.time + length
     elif kind == FROM_ALIAS and anchored == 0:
         # All events lie in [anchor, anchor + T]: until the anchor comes, only events of one time are possible.
-        deadline = first_time
+        deadline = continued.first_time
         if code.state_anchor[state] != 0:
-            anchored, deadline = 1, time + length
+            anchored, deadline = 1, event.time + length
     accept = code.state_accept[state]
     if accept == 1 and (kind != FROM_ALIAS or anchored != 0):
-        fire(parent, event, state, time, group, first_position, selection, 0, fired, counters)
+        fire(CompletedMatch(continued.node, event.row, state, event.time, event.group, continued.first_position,
+                            continued.selection, 0), pools.fired, pools.counters)  # fmt: skip
     alive = (ONE << np.uint64(code.edge_offset[state + 1] - code.edge_offset[state])) - ONE
     if seen != NONE:
         first = code.edge_offset[state]
@@ -264,52 +266,71 @@ def take(event: int, group: int, state: int, parent: int, seen: np.uint64, first
     # For timed-out output, an `and` that can go no further still shows that what it continued was continued.
     if dead and (code.window[2] == 0 or code.state_conjunction[state] == 0):
         return
+    nodes, runs = pools.nodes, pools.runs
+    node, run = new_node(pools.counters), new_run(event.group, pools)
+    nodes[node].parent, nodes[node].event, nodes[node].state = continued.node, event.row, state
+    runs[run].state, runs[run].node, runs[run].alive, runs[run].seen = state, node, alive, seen
+    runs[run].deadline, runs[run].anchored, runs[run].extended = deadline, anchored, dead
+    runs[run].first_time, runs[run].first_position = continued.first_time, continued.first_position
+    runs[run].selection, runs[run].group = continued.selection, event.group
+    pools.counters[EARLIEST] = min(pools.counters[EARLIEST], deadline)
+
+
+@inlined
+def new_node(counters: I64) -> int:
+    """Make room for one more event taken."""
     node = counters[NODES_USED]
     counters[NODES_USED] += 1
-    nodes[node].parent, nodes[node].event, nodes[node].state = parent, event, state
+    return node
+
+
+@inlined
+def new_run(group: int, pools: Pools) -> int:
+    """Make room for one more partial match, which stands first in its group's chain."""
+    groups, runs, counters = pools.groups, pools.runs, pools.counters
     run = counters[FREE]
     if run >= 0:
         counters[FREE] = runs[run].next
     else:
         run = counters[RUNS_USED]
         counters[RUNS_USED] += 1
-    runs[run].state, runs[run].node, runs[run].alive, runs[run].seen = state, node, alive, seen
-    runs[run].deadline, runs[run].first_time, runs[run].first_position = deadline, first_time, first_position
-    runs[run].anchored, runs[run].extended, runs[run].selection, runs[run].group = anchored, dead, selection, group
     runs[run].next = groups[group].head
     groups[group].head = run
     groups[group].live += 1
     counters[LIVE] += 1
-    counters[EARLIEST] = min(counters[EARLIEST], deadline)
+    return run
 
 
 @inlined
-def fire(node: int, event: int, state: int, time: int, group: int, first_position: int, selection: int,
-         timed_out: int, fired: Fired, counters: I64) -> None:  # fmt: skip
+def fire(match: CompletedMatch, fired: Fired, counters: I64) -> None:
+    """Write a match down."""
     at = counters[FIRED_USED]
     counters[FIRED_USED] += 1
-    fired[at].node, fired[at].event, fired[at].state, fired[at].time = node, event, state, time
-    fired[at].group, fired[at].first_position = group, first_position
-    fired[at].selection, fired[at].timed_out = selection, timed_out
+    fired[at].node, fired[at].event, fired[at].state, fired[at].time = match.node, match.event, match.state, match.time
+    fired[at].group, fired[at].first_position = match.group, match.first_position
+    fired[at].selection, fired[at].timed_out = match.selection, match.timed_out
 
 
 @inlined
-def expire(run: int, code: Code, runs: Runs, nodes: Nodes, fired: Fired, counters: I64) -> None:
-    """The window of a partial match has passed: an awaited absence is fulfilled, anything else is given up."""
+def expire(run: int, code: Code, pools: Pools) -> None:
+    """End a partial match whose window has passed: an awaited absence is fulfilled, anything else is given up."""
+    runs, nodes = pools.runs, pools.nodes
     state, node = runs[run].state, runs[run].node
     if code.window[0] == FROM_ALIAS and runs[run].anchored == 0:
         return
-    if code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE:
-        fire(nodes[node].parent, nodes[node].event, state, runs[run].deadline, runs[run].group,
-             runs[run].first_position, runs[run].selection, 0, fired, counters)  # fmt: skip
-    elif code.window[2] != 0 and runs[run].extended == 0 and code.state_accept[state] != 1:
-        fire(nodes[node].parent, nodes[node].event, state, runs[run].deadline, runs[run].group,
-             runs[run].first_position, runs[run].selection, 1, fired, counters)  # fmt: skip
+    is_fulfilled = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
+    is_reported = code.window[2] != 0 and runs[run].extended == 0 and code.state_accept[state] != 1
+    if is_fulfilled or is_reported:
+        fire(CompletedMatch(nodes[node].parent, nodes[node].event, state, runs[run].deadline, runs[run].group,
+                            runs[run].first_position, runs[run].selection, 0 if is_fulfilled else 1),
+             pools.fired, pools.counters)  # fmt: skip
 
 
 @inlined
-def release(run: int, groups: Groups, runs: Runs, counters: I64) -> None:
-    groups[runs[run].group].live -= 1
+def release(run: int, pools: Pools) -> None:
+    """Give back the record of a partial match, which is in no chain any more."""
+    runs, counters = pools.runs, pools.counters
+    pools.groups[runs[run].group].live -= 1
     counters[LIVE] -= 1
     runs[run].state = -1
     runs[run].next = counters[FREE]
@@ -317,10 +338,12 @@ def release(run: int, groups: Groups, runs: Runs, counters: I64) -> None:
 
 
 @jit
-def mark_continued(first: int, fired_before: int, conjunction: I32, variable: I32, runs: Runs, nodes: Nodes,
-                   fired: Fired, counters: I64) -> None:  # fmt: skip
-    """For timed-out output: of the partial matches that one event has made, an `and` that lacks one event of another
-    one is continued by it, although that event came earlier."""
+def mark_continued(first: int, fired_before: int, conjunction: I32, variable: I32, pools: Pools) -> None:
+    """For timed-out output, mark which of the partial matches that one event has made are continued by another one.
+
+    An `and` that lacks one event of another one is continued by it, although that event came earlier.
+    """
+    runs, nodes, fired = pools.runs, pools.nodes, pools.fired
     run = first
     while run >= 0:
         if conjunction[runs[run].state] != 0:
@@ -330,7 +353,7 @@ def mark_continued(first: int, fired_before: int, conjunction: I32, variable: I3
                 if lacks_one(runs[run].node, before, state, conjunction, variable, nodes):
                     runs[run].extended = 1
                 other = runs[other].next
-            for at in range(fired_before, counters[FIRED_USED]):
+            for at in range(fired_before, pools.counters[FIRED_USED]):
                 before, state = fired[at].node, fired[at].state
                 if fired[at].timed_out == 0 and lacks_one(runs[run].node, before, state, conjunction, variable, nodes):
                     runs[run].extended = 1
@@ -358,9 +381,12 @@ def lacks_one(node: int, before: int, state: int, conjunction: I32, variable: I3
 
 
 @jit
-def pass_time(before: int, code: Code, groups: Groups, runs: Runs, nodes: Nodes, fired: Fired, counters: I64) -> None:
-    """Time has passed: give up partial matches whose deadline lies before `before` (NO_DEADLINE: the end of input, so
-    all of them). `fired` has room for all."""
+def pass_time(before: int, code: Code, pools: Pools) -> None:
+    """Give up the partial matches whose deadline lies before `before` (NO_DEADLINE: the end of input, so all of them).
+
+    `pools.fired` has room for all of them.
+    """
+    groups, runs, counters = pools.groups, pools.runs, pools.counters
     counters[EARLIEST] = NO_DEADLINE
     for each in range(counters[RUNS_USED]):
         if runs[each].state < 0:
@@ -374,12 +400,12 @@ def pass_time(before: int, code: Code, groups: Groups, runs: Runs, nodes: Nodes,
         while run >= 0:
             following = runs[run].next
             if runs[run].deadline < before or before == NO_DEADLINE:
-                expire(run, code, runs, nodes, fired, counters)
+                expire(run, code, pools)
                 if previous < 0:
                     groups[group].head = following
                 else:
                     runs[previous].next = following
-                release(run, groups, runs, counters)
+                release(run, pools)
             else:
                 previous = run
             run = following
@@ -387,7 +413,7 @@ def pass_time(before: int, code: Code, groups: Groups, runs: Runs, nodes: Nodes,
 
 @jit
 def path_lengths(fired: Fired, nodes: Nodes, count: int, lengths: I64) -> None:
-    """How many events each match has."""
+    """Write how many events each match has."""
     for at in range(count):
         length, node = 1, fired[at].node
         while node >= 0:
@@ -397,17 +423,15 @@ def path_lengths(fired: Fired, nodes: Nodes, count: int, lengths: I64) -> None:
 
 
 @jit
-def write_paths(
-    fired: Fired, nodes: Nodes, code: Code, count: int, offsets: I64, path_event: I64, path_variable: I64
-) -> None:
-    """The events and variables of each match, in order of position."""
+def write_paths(fired: Fired, nodes: Nodes, code: Code, count: int, paths: Paths) -> None:
+    """Write the events and variables of each match, in order of position."""
     for at in range(count):
-        to = offsets[at + 1] - 1
-        path_event[to], path_variable[to] = fired[at].event, code.state_variable[fired[at].state]
+        to = paths.offsets[at + 1] - 1
+        paths.event[to], paths.variable[to] = fired[at].event, code.state_variable[fired[at].state]
         node = fired[at].node
         while node >= 0:
             to -= 1
-            path_event[to], path_variable[to] = nodes[node].event, code.state_variable[nodes[node].state]
+            paths.event[to], paths.variable[to] = nodes[node].event, code.state_variable[nodes[node].state]
             node = nodes[node].parent
 
 

@@ -28,9 +28,12 @@ from situ.kernel.arrays import (
     Events,
     Fired,
     Groups,
+    Machine,
+    NewEvents,
     Nodes,
+    Paths,
+    Pools,
     Runs,
-    Stack,
 )
 from situ.kernel.matching.machine import host_address
 from situ.kernel.matching.match import (
@@ -72,7 +75,7 @@ class Matches:
         return len(self.time)
 
     def take(self, rows: I64) -> Matches:
-        """Some of the matches, in the order asked for."""
+        """The matches with these numbers, in the order asked for."""
         if len(self) == 0:
             return self
         columns = [column[rows] for column in self.columns]
@@ -84,6 +87,11 @@ class Matches:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
         return Matches(*[*columns, offsets, self.path_event[flat], self.path_variable[flat]])
+
+    @property
+    def paths(self) -> Paths:
+        """The events of the matches, as kernels take them."""
+        return Paths(self.offsets, self.path_event, self.path_variable)
 
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
@@ -105,6 +113,7 @@ NO_MATCHES = Matches(
 
 
 def concat_matches(parts: list[Matches]) -> Matches:
+    """The matches of all parts, one after the other."""
     parts = [part for part in parts if len(part)] or [NO_MATCHES]
     if len(parts) == 1:
         return parts[0]
@@ -146,39 +155,38 @@ class Shard:
 
     @classmethod
     def empty(cls, reserve: Reserve, runs: int = POOL, nodes: int = 4 * POOL) -> Shard:
-        """With room for so many at first."""
+        """A shard without partial matches, with room for so many of them and of the events they take at first."""
         counters = np.zeros(COUNTERS, np.int64)
         counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
         pool = _records(RUN, runs)
         pool["state"] = -1
         return cls(pool, _records(NODE, nodes), counters, reserve)
 
-    def run(
-        self, order: I64, kept: int, number: int, shards: int, code: Code, events: Events, groups: Groups, host: int
-    ) -> Matches:
-        """Offer those events in order that are its own; the matches they complete or whose deadline they pass."""
-        fired = _records(FIRED, max(1024, len(order) // (2 * shards)))
-        if len(self.nodes) < len(order) // (2 * shards):  # less often full, so that fewer pieces are joined
-            self._grow_nodes(len(order) // (2 * shards))
-        stack = Stack(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8))
-        found: list[Matches] = []
+    def run(self, new: NewEvents, code: Code, events: Events, groups: Groups, host: int) -> Matches:
+        """Offer the new events of its groups. Returns the matches that they complete or whose deadline they pass."""
+        expected = len(new.order) // (2 * new.shards)
+        fired = _records(FIRED, max(1024, expected))
+        if len(self.nodes) < expected:  # less often full, so that fewer pieces are joined
+            self._grow_nodes(expected)
+        machine = Machine(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8), host)
+        pieces: list[Matches] = []
         at, status = 0, -1
         while status != DONE:
-            status, at = match(at, order, kept, number, shards, code, events, groups, self.runs, self.nodes, fired,
-                               self.counters, stack, host)  # fmt: skip
-            room = _room_for(code, groups, int(events.group[order[at] + kept])) if status != DONE else 0
+            pools = Pools(groups, self.runs, self.nodes, fired, self.counters)
+            status, at = match(at, new, code, events, pools, machine)
+            room = _room_for(code, groups, int(events.group[new.order[at] + new.kept])) if status != DONE else 0
             if status == RUNS_FULL:
                 self._grow_runs(room)
             elif status == NODES_FULL:
-                found.append(self.written(fired, code))
+                pieces.append(self.written(fired, code))
                 self._make_room_for_nodes(room)
             elif status == FIRED_FULL:
-                found.append(self.written(fired, code))
+                pieces.append(self.written(fired, code))
                 if len(fired) < 2 * room:
                     self.reserve(4 * room * FIRED.itemsize)
                     fired = _grown(fired, 4 * room)
-        found.append(self.written(fired, code))
-        return concat_matches(found)
+        pieces.append(self.written(fired, code))
+        return concat_matches(pieces)
 
     def pass_time(self, before: int, code: Code, groups: Groups) -> Matches:
         """What fires or times out because no event before `before` will come any more."""
@@ -186,11 +194,11 @@ class Shard:
         if live == 0 or (before <= self.counters[EARLIEST] and before != NO_DEADLINE):
             return NO_MATCHES
         fired = _records(FIRED, live)
-        pass_time(before, code, groups, self.runs, self.nodes, fired, self.counters)
+        pass_time(before, code, Pools(groups, self.runs, self.nodes, fired, self.counters))
         return self.written(fired, code)
 
     def written(self, fired: Fired, code: Code) -> Matches:
-        """The matches found so far with their paths, before nodes are given back."""
+        """The matches that the kernel has fired so far, with their paths. Asked for before nodes are given back."""
         count = int(self.counters[FIRED_USED])
         self.counters[FIRED_USED] = 0
         if count == 0:
@@ -200,7 +208,7 @@ class Shard:
         np.cumsum(offsets, out=offsets)
         self.reserve(10 * int(offsets[-1]) + count * FIRED.itemsize)
         path_event, path_variable = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int16)
-        write_paths(fired, self.nodes, code, count, offsets, path_event, path_variable)
+        write_paths(fired, self.nodes, code, count, Paths(offsets, path_event, path_variable))
         names = ("time", "event", "group", "first_position", "selection", "timed_out")
         return Matches(*[*(fired[name][:count].copy() for name in names), offsets, path_event, path_variable])
 
@@ -287,8 +295,7 @@ class Matcher:
         """Offer the new events in `order`, which come after `kept` rows, the shards side by side."""
         count = len(self.shards)
         if count == 1 or len(order) < WORTH_A_THREAD:
-            found = [self._run_shard(s, order, kept, events, host) for s in range(count)]
-            return concat_matches(found)
+            return concat_matches([self._run_shard(s, order, kept, events, host) for s in range(count)])
         with ThreadPoolExecutor(count - 1) as pool:
             others = [pool.submit(self._run_shard, s, order, kept, events, host) for s in range(1, count)]
             first = self._run_shard(0, order, kept, events, host)
@@ -298,9 +305,10 @@ class Matcher:
         shard = self.shards[number]
         bound = (lambda condition, event, node: host(condition, event, node, shard.nodes)) if host else None
         entry, address = host_address(bound) if bound is not None else (None, 0)
-        found = shard.run(order, kept, number, len(self.shards), self.program.code, events, self.groups, address)
+        new = NewEvents(order, kept, number, len(self.shards))
+        matches = shard.run(new, self.program.code, events, self.groups, address)
         del entry  # kept until here: C calls it
-        return found
+        return matches
 
     def pass_time(self, before: int) -> Matches:
         """What fires or times out because no event before `before` will come any more."""

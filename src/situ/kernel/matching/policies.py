@@ -13,7 +13,7 @@ import numpy as np
 
 from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Selector, Seq, Step
 from situ.graph.query import AfterMatch, From, Skip
-from situ.kernel.arrays import I64, NO_DEADLINE, U8, U64
+from situ.kernel.arrays import I64, NO_DEADLINE, U8, U64, Firings, Paths
 from situ.kernel.matching.machine import jit
 from situ.kernel.matching.matcher import NO_MATCHES, Matches, concat_matches
 from situ.kernel.program.program import Program
@@ -37,6 +37,12 @@ class Waiting:
     def times(self) -> I64:
         """The times of the complex events: when they fire, but for those that only the end of input decides."""
         return np.where(self.fires == NO_DEADLINE, self.matches.time, self.fires)
+
+    @property
+    def firings(self) -> Firings:
+        """What the kernels of consumption and skipping read of each match."""
+        matches = self.matches
+        return Firings(matches.group, matches.first_position, matches.timed_out, self.fires, self.moment)
 
 
 @dataclass
@@ -63,20 +69,20 @@ class Policies:
             or self.after_match.skip is not Skip.NONE
         )
 
-    def settle(self, found: Matches, before: int, time: I64, position: I64, consumed: U8, oldest: I64) -> Matches:
-        """The matches that are certain now that no event before `before` will come.
+    def settle(self, new: Matches, before: int, time: I64, position: I64, consumed: U8, oldest: I64) -> Matches:
+        """The matches, new or waiting, that are certain now that no event before `before` will come.
 
         `time`, `position` and `consumed` are by event; `consumed` is updated. `oldest` is, per group, where its
         earliest partial match starts.
         """
         if self.program.automaton.ambiguous:
-            found = found.take(np.flatnonzero(~_repeated(found)))
-        at_deadline = (found.timed_out != 0) | self.program.automaton.ends_in_absence
-        moment = np.where(at_deadline, NO_DEADLINE, position[found.completing])
+            new = new.take(np.flatnonzero(~_repeated(new)))
+        at_deadline = (new.timed_out != 0) | self.program.automaton.ends_in_absence
+        moment = np.where(at_deadline, NO_DEADLINE, position[new.completing])
         all_ = Waiting(
-            concat_matches([self.waiting.matches, found]),
-            np.concatenate([self.waiting.status, np.zeros(len(found), np.uint8)]),
-            np.concatenate([self.waiting.fires, found.time]),
+            concat_matches([self.waiting.matches, new]),
+            np.concatenate([self.waiting.status, np.zeros(len(new), np.uint8)]),
+            np.concatenate([self.waiting.fires, new.time]),
             np.concatenate([self.waiting.moment, moment]),
         )
         keep_until = self._select(all_, before, time, position)
@@ -162,8 +168,7 @@ class Policies:
             chosen = np.flatnonzero(decided & ((fires < limit) | (before == NO_DEADLINE)))
             order = chosen[np.lexsort((moment[chosen], fires[chosen], matches.group[chosen]))]
             variables = np.isin(np.arange(len(self.program.variables)), self._variables(self.program.case.consuming))
-            consume(order, matches.group, fires, moment, matches.timed_out, matches.offsets, matches.path_event,
-                    matches.path_variable, variables, consumed, settled)  # fmt: skip
+            consume(order, all_.firings, matches.paths, variables, consumed, settled)
         elif self.after_match.skip is not Skip.NONE:
             self.add_groups(len(oldest))
             waits = oldest.copy()
@@ -171,11 +176,10 @@ class Policies:
             # What timed out is removed by any match of the same start, so it waits until none can come any more.
             earliest_waiting = waits[matches.group] - (matches.timed_out != 0)
             chosen = np.flatnonzero(decided & (matches.first_position <= earliest_waiting))
-            order = chosen[skip_order(chosen, matches, fires, moment, position)]
+            order = skip_order(chosen, all_.firings, matches.paths, position)
             alias = self.program.variables.index(self.after_match.alias) if self.after_match.alias else -1
-            skip(order, matches.group, matches.first_position, matches.timed_out, matches.offsets, matches.path_event,
-                 matches.path_variable, position, list(Skip).index(self.after_match.skip), alias, self.skip_past,
-                 settled)  # fmt: skip
+            strategy = list(Skip).index(self.after_match.skip)
+            skip(order, all_.firings, matches.paths, position, strategy, alias, self.skip_past, settled)
         else:
             settled[decided] = 1
         return settled
@@ -197,7 +201,7 @@ class Policies:
 def first_events(matches: Matches, variable: int) -> I64:
     """The first event of a variable in every match; -1 where it has none."""
     result = np.full(len(matches), -1, np.int64)
-    _first_events(matches.offsets, matches.path_event, matches.path_variable, variable, result)
+    _first_events(matches.paths, variable, result)
     return result
 
 
@@ -230,8 +234,7 @@ def _repeated(matches: Matches) -> np.ndarray:
     """Matches that another one before them equals in all events."""
     hashes = _hashes(matches, -1)
     repeated = np.zeros(len(matches), np.bool_)
-    _mark_repeated(np.argsort(hashes, kind="stable"), hashes, matches.offsets, matches.path_event,
-                   matches.path_variable, repeated)  # fmt: skip
+    _mark_repeated(np.argsort(hashes, kind="stable"), hashes, matches.paths, repeated)
     return repeated
 
 
@@ -239,87 +242,86 @@ def _outdone(matches: Matches, variable: int, places: I64) -> np.ndarray:
     """Matches of which another one agrees in all events but the variable's, and has it at a higher place."""
     hashes = _hashes(matches, variable)
     outdone = np.zeros(len(matches), np.bool_)
-    _mark_outdone(np.argsort(hashes, kind="stable"), hashes, matches.offsets, matches.path_event,
-                  matches.path_variable, variable, places, outdone)  # fmt: skip
+    _mark_outdone(np.argsort(hashes, kind="stable"), hashes, matches.paths, variable, places, outdone)
     return outdone
 
 
 def _hashes(matches: Matches, without: int) -> U64:
+    """A hash of the events and variables of each match, but for those of one variable (-1: of none)."""
     hashes = np.zeros(len(matches), np.uint64)
     with np.errstate(over="ignore"):  # wraps, as hashes do; compiled code does not say so
-        _hash_paths(matches.offsets, matches.path_event, matches.path_variable, without, hashes)
+        _hash_paths(matches.paths, without, hashes)
     return hashes
 
 
 def _other_times(matches: Matches, variable: int, time: I64) -> tuple[I64, I64]:
+    """The least and the largest time of the events of each match, but for those of one variable."""
     least = np.full(len(matches), NO_DEADLINE)
     most = np.full(len(matches), np.iinfo(np.int64).min)
-    _times(matches.offsets, matches.path_event, matches.path_variable, variable, time, least, most)
+    _times(matches.paths, variable, time, least, most)
     return least, most
 
 
 @jit
-def _first_events(offsets: I64, path_event: I64, path_variable: I64, variable: int, result: I64) -> None:
+def _first_events(paths: Paths, variable: int, result: I64) -> None:
     for match in range(len(result)):
-        for at in range(offsets[match], offsets[match + 1]):
-            if path_variable[at] == variable:
-                result[match] = path_event[at]
+        for at in range(paths.offsets[match], paths.offsets[match + 1]):
+            if paths.variable[at] == variable:
+                result[match] = paths.event[at]
                 break
 
 
 @jit
-def _times(offsets: I64, path_event: I64, path_variable: I64, without: int, time: I64, least: I64, most: I64) -> None:
+def _times(paths: Paths, without: int, time: I64, least: I64, most: I64) -> None:
     for match in range(len(least)):
-        for at in range(offsets[match], offsets[match + 1]):
-            if path_variable[at] != without:
-                least[match] = min(least[match], time[path_event[at]])
-                most[match] = max(most[match], time[path_event[at]])
+        for at in range(paths.offsets[match], paths.offsets[match + 1]):
+            if paths.variable[at] != without:
+                least[match] = min(least[match], time[paths.event[at]])
+                most[match] = max(most[match], time[paths.event[at]])
 
 
 @jit
-def _hash_paths(offsets: I64, path_event: I64, path_variable: I64, without: int, hashes: U64) -> None:
+def _hash_paths(paths: Paths, without: int, hashes: U64) -> None:
     for match in range(len(hashes)):
-        value = np.uint64(offsets[match + 1] - offsets[match])
-        for at in range(offsets[match], offsets[match + 1]):
-            if path_variable[at] != without:
-                value ^= np.uint64(path_event[at] * 64 + path_variable[at])
+        value = np.uint64(paths.offsets[match + 1] - paths.offsets[match])
+        for at in range(paths.offsets[match], paths.offsets[match + 1]):
+            if paths.variable[at] != without:
+                value ^= np.uint64(paths.event[at] * 64 + paths.variable[at])
                 value = (value ^ (value >> np.uint64(29))) * _MIX
         hashes[match] = value
 
 
 @jit
-def _agree(a: int, b: int, without: int, offsets: I64, path_event: I64, path_variable: I64) -> bool:
+def _agree(a: int, b: int, without: int, paths: Paths) -> bool:
     """Whether two matches have the same events for the same variables, but for one variable."""
-    i, j = offsets[a], offsets[b]
+    i, j = paths.offsets[a], paths.offsets[b]
     while True:
-        while i < offsets[a + 1] and path_variable[i] == without:
+        while i < paths.offsets[a + 1] and paths.variable[i] == without:
             i += 1
-        while j < offsets[b + 1] and path_variable[j] == without:
+        while j < paths.offsets[b + 1] and paths.variable[j] == without:
             j += 1
-        if i == offsets[a + 1] or j == offsets[b + 1]:
-            return i == offsets[a + 1] and j == offsets[b + 1]
-        if path_event[i] != path_event[j] or path_variable[i] != path_variable[j]:
+        if i == paths.offsets[a + 1] or j == paths.offsets[b + 1]:
+            return i == paths.offsets[a + 1] and j == paths.offsets[b + 1]
+        if paths.event[i] != paths.event[j] or paths.variable[i] != paths.variable[j]:
             return False
         i += 1
         j += 1
 
 
 @jit
-def _mark_repeated(
-    order: I64, hashes: U64, offsets: I64, path_event: I64, path_variable: I64, repeated: np.ndarray
-) -> None:
+def _mark_repeated(order: I64, hashes: U64, paths: Paths, repeated: np.ndarray) -> None:
     begin = 0
     for at in range(len(order)):
         if hashes[order[at]] != hashes[order[begin]]:
             begin = at
         for other in range(begin, at):
-            if _agree(order[other], order[at], -1, offsets, path_event, path_variable):
+            if _agree(order[other], order[at], -1, paths):
                 repeated[order[at]] = True
                 break
 
 
 @jit
-def _mark_outdone(order: I64, hashes: U64, offsets: I64, path_event: I64, path_variable: I64, variable: int,
+def _mark_outdone(order: I64, hashes: U64, paths: Paths, variable: int,
                   places: I64, outdone: np.ndarray) -> None:  # fmt: skip
     begin = 0
     while begin < len(order):
@@ -329,7 +331,7 @@ def _mark_outdone(order: I64, hashes: U64, offsets: I64, path_event: I64, path_v
         # Equal hashes nearly always mean equal events: one pass finds the best; a collision costs a second look.
         best, same = order[begin], True
         for at in range(begin + 1, end):
-            if not _agree(order[begin], order[at], variable, offsets, path_event, path_variable):
+            if not _agree(order[begin], order[at], variable, paths):
                 same = False
             elif places[order[at]] > places[best]:
                 best = order[at]
@@ -339,108 +341,117 @@ def _mark_outdone(order: I64, hashes: U64, offsets: I64, path_event: I64, path_v
                 outdone[row] = places[best] > places[row]
             else:
                 for other in range(begin, end):
-                    if places[order[other]] > places[row] and _agree(
-                        row, order[other], variable, offsets, path_event, path_variable
-                    ):
+                    if places[order[other]] > places[row] and _agree(row, order[other], variable, paths):
                         outdone[row] = True
         begin = end
 
 
 @jit
-def consume(order: I64, group: I64, fires: I64, moment: I64, timed_out: U8, offsets: I64, path_event: I64,
-            path_variable: I64, consuming: np.ndarray, consumed: U8, settled: U8) -> None:  # fmt: skip
-    """Matches by group and time of firing: those of one moment stand together, then their events are consumed."""
+def consume(order: I64, firings: Firings, paths: Paths, consuming: np.ndarray, consumed: U8, settled: U8) -> None:
+    """Settle matches in the order of group and time: those of one moment stand together, then their events are gone."""
     begin = 0
     while begin < len(order):
-        head = order[begin]
         end = begin
-        while end < len(order):
+        while end < len(order) and _fire_together(order[begin], order[end], firings):
             row = order[end]
-            if group[row] != group[head] or fires[row] != fires[head] or moment[row] != moment[head]:
-                break
             settled[row] = 1
-            for at in range(offsets[row], offsets[row + 1]):
-                if consumed[path_event[at]] != 0:
+            for at in range(paths.offsets[row], paths.offsets[row + 1]):
+                if consumed[paths.event[at]] != 0:
                     settled[row] = 2
             end += 1
         for number in range(begin, end):
             row = order[number]
-            if settled[row] == 1 and timed_out[row] == 0:
-                for at in range(offsets[row], offsets[row + 1]):
-                    if consuming[path_variable[at]]:
-                        consumed[path_event[at]] = 1
+            if settled[row] == 1 and firings.timed_out[row] == 0:
+                for at in range(paths.offsets[row], paths.offsets[row + 1]):
+                    if consuming[paths.variable[at]]:
+                        consumed[paths.event[at]] = 1
         begin = end
 
 
-def skip_order(chosen: I64, matches: Matches, fires: I64, moment: I64, position: I64) -> I64:
-    """Matches by group, first position, completion, and the positions of their events in turn; what timed out comes
-    after all matches of its first position."""
-    group, first, timed_out = matches.group, matches.first_position, matches.timed_out
-    order = np.lexsort((moment[chosen], fires[chosen], timed_out[chosen], first[chosen], group[chosen]))
-    _sort_ties(order, chosen, group, first, timed_out, fires, moment, matches.offsets, matches.path_event,
-               matches.path_variable, position)  # fmt: skip
+@jit
+def _fire_together(a: int, b: int, firings: Firings) -> bool:
+    """Whether two matches of one group fire at the same moment."""
+    return (
+        firings.group[a] == firings.group[b]
+        and firings.time[a] == firings.time[b]
+        and firings.moment[a] == firings.moment[b]
+    )
+
+
+def skip_order(chosen: I64, firings: Firings, paths: Paths, position: I64) -> I64:
+    """The chosen matches by group, first position, completion, and the positions of their events in turn.
+
+    What timed out comes after all matches of its first position.
+    """
+    group, first, timed_out, time, moment = (column[chosen] for column in firings)
+    order = chosen[np.lexsort((moment, time, timed_out, first, group))]
+    _sort_ties(order, firings, paths, position)
     return order
 
 
 @jit
-def _before(a: int, b: int, offsets: I64, path_event: I64, path_variable: I64, position: I64) -> bool:
-    """By positions in turn; a match of the same events in other roles by the order of its steps in the text."""
-    length_a, length_b = offsets[a + 1] - offsets[a], offsets[b + 1] - offsets[b]
+def _before(a: int, b: int, paths: Paths, position: I64) -> bool:
+    """Whether match a comes before match b, by the positions of their events in turn.
+
+    A match of the same events in other roles comes by the order of its steps in the text.
+    """
+    begin_a, begin_b = paths.offsets[a], paths.offsets[b]
+    length_a, length_b = paths.offsets[a + 1] - begin_a, paths.offsets[b + 1] - begin_b
     for at in range(min(length_a, length_b)):
-        p, q = position[path_event[offsets[a] + at]], position[path_event[offsets[b] + at]]
+        p, q = position[paths.event[begin_a + at]], position[paths.event[begin_b + at]]
         if p != q:
             return p < q
     if length_a != length_b:
         return length_a < length_b
     for at in range(length_a):
-        v, w = path_variable[offsets[a] + at], path_variable[offsets[b] + at]
+        v, w = paths.variable[begin_a + at], paths.variable[begin_b + at]
         if v != w:
             return v < w
     return False
 
 
 @jit
-def _sort_ties(order: I64, chosen: I64, group: I64, first: I64, timed_out: U8, fires: I64, moment: I64, offsets: I64,
-               path_event: I64, path_variable: I64, position: I64) -> None:  # fmt: skip
-    """Insertion sort within runs of equal keys. Only the first of a run stays, so runs are short-lived."""
+def _sort_ties(order: I64, firings: Firings, paths: Paths, position: I64) -> None:
+    """Sort runs of equal keys, by insertion. Only the first of a run stays, so runs are short-lived."""
+    first, timed_out = firings.first_position, firings.timed_out
     for at in range(1, len(order)):
-        current = order[at]
-        row = chosen[current]
+        row = order[at]
         to = at
         while to > 0:
-            other = chosen[order[to - 1]]
-            tied = group[other] == group[row] and first[other] == first[row] and timed_out[other] == timed_out[row]
-            tied = tied and fires[other] == fires[row] and moment[other] == moment[row]
-            if not tied or not _before(row, other, offsets, path_event, path_variable, position):
+            other = order[to - 1]
+            tied = first[other] == first[row] and timed_out[other] == timed_out[row]
+            tied = tied and _fire_together(other, row, firings)
+            if not tied or not _before(row, other, paths, position):
                 break
-            order[to] = order[to - 1]
+            order[to] = other
             to -= 1
-        order[to] = current
+        order[to] = row
 
 
 TO_NEXT, PAST_LAST, TO_FIRST, TO_LAST = (list(Skip).index(s) for s in list(Skip)[1:])
 
 
 @jit
-def skip(order: I64, group: I64, first: I64, timed_out: U8, offsets: I64, path_event: I64, path_variable: I64,
-         position: I64, strategy: int, alias: int, skip_past: I64, settled: U8) -> None:  # fmt: skip
-    """Each match that stays removes the later ones that start at or before its skip point."""
+def skip(order: I64, firings: Firings, paths: Paths, position: I64, strategy: int, alias: int, skip_past: I64,
+         settled: U8) -> None:  # fmt: skip
+    """Settle matches in order: each one that stays removes the later ones that start at or before its skip point."""
     for row in order:
-        if first[row] <= skip_past[group[row]]:
+        group, first = firings.group[row], firings.first_position[row]
+        if first <= skip_past[group]:
             settled[row] = 2
             continue
         settled[row] = 1
-        if timed_out[row] != 0:
+        if firings.timed_out[row] != 0:
             continue
         point = np.int64(-1)
         if strategy == TO_NEXT:
-            point = first[row]
+            point = first
         elif strategy == PAST_LAST:
-            point = position[path_event[offsets[row + 1] - 1]]
+            point = position[paths.event[paths.offsets[row + 1] - 1]]
         else:
-            for at in range(offsets[row], offsets[row + 1]):
-                if path_variable[at] == alias:
-                    point = position[path_event[at]] - 1
+            for at in range(paths.offsets[row], paths.offsets[row + 1]):
+                if paths.variable[at] == alias:
+                    point = position[paths.event[at]] - 1
                     if strategy == TO_FIRST:
                         break
-        skip_past[group[row]] = max(skip_past[group[row]], point)
+        skip_past[group] = max(skip_past[group], point)
