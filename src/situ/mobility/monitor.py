@@ -8,13 +8,13 @@ below its threshold. One at the place of the last interest never does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from situ.kernel.arrays import F64, I64
-from situ.kernel.matching.machine import jit
+from situ.kernel.matching.machine import inlined, jit
 from situ.mobility.interests import Interests, Updates, in_order, interests_at
 from situ.space.geometry import is_inside
 
@@ -22,8 +22,7 @@ from situ.space.geometry import is_inside
 Located = tuple[I64, F64, F64]
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """`update when quality`: the shape of the region (space/geometry.py), how long events are recent, and the
     thresholds."""
 
@@ -36,8 +35,7 @@ class Condition:
     degrees: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LastPlaces:
+class LastPlaces(NamedTuple):
     """Where the last interest of each consumer, by number, is; NaN for one who has none yet."""
 
     x: F64
@@ -45,7 +43,19 @@ class LastPlaces:
 
     @classmethod
     def none(cls, consumers: int) -> LastPlaces:
+        """For so many consumers who have no interest yet."""
         return cls(np.full(consumers, np.nan), np.full(consumers, np.nan))
+
+
+class _SortedUpdates(NamedTuple):
+    """Location updates by consumer, time and place, each with the events that are recent then, from first to end."""
+
+    consumer: I64
+    time_us: I64
+    x: F64
+    y: F64
+    first_event: I64
+    end_event: I64
 
 
 def quality_interests(
@@ -103,46 +113,53 @@ def heed(
     ([True], [1.0])
     """
     order = np.lexsort((y, x, times_us, consumers))
-    consumers, times_us, x, y = consumers[order], times_us[order], x[order], y[order]
-    first = np.searchsorted(events[0], times_us - condition.recent_us, side="left")
-    end = np.searchsorted(events[0], times_us, side="right")
+    times_us = times_us[order]
+    first_event = np.searchsorted(events[0], times_us - condition.recent_us, side="left")
+    end_event = np.searchsorted(events[0], times_us, side="right")
+    updates = _SortedUpdates(consumers[order], times_us, x[order], y[order], first_event, end_event)
     moved = LastPlaces(last.x.copy(), last.y.copy())
     begins = np.zeros(len(order), np.bool_)
-    _heed(
-        consumers, times_us, x, y, first, end, events[1], events[2], condition.half_x, condition.half_y,
-        condition.is_round, condition.degrees, condition.precision, condition.recall, moved.x, moved.y, begins,
-    )  # fmt: skip
+    _heed(updates, events, condition, moved, begins)
     heeded = np.zeros(len(order), np.bool_)
     heeded[order] = begins
     return heeded, moved
 
 
 @jit
-def _heed(
-    consumer: I64, time: I64, x: F64, y: F64, first: I64, end: I64, event_x: F64, event_y: F64, half_x: float,
-    half_y: float, is_round: bool, degrees: bool, precision: float, recall: float, last_x: F64, last_y: F64,
-    heeded: np.ndarray,
-) -> None:  # fmt: skip
-    """Updates are sorted by consumer, time and place; of those of one time the last counts. Writes where the last
-    interests are."""
-    for k in range(len(consumer)):
-        if k + 1 < len(consumer) and consumer[k + 1] == consumer[k] and time[k + 1] == time[k]:
+def _heed(updates: _SortedUpdates, events: Located, condition: Condition, last: LastPlaces, heeded: np.ndarray) -> None:
+    """Mark the updates that begin an interest, and write where the last interests are.
+
+    Of a consumer's updates of one time the last counts.
+    """
+    consumer, time_us = updates.consumer, updates.time_us
+    for update in range(len(consumer)):
+        later = update + 1
+        if later < len(consumer) and consumer[later] == consumer[update] and time_us[later] == time_us[update]:
             continue
-        whose = consumer[k]
-        if not np.isnan(last_x[whose]):
-            if x[k] == last_x[whose] and y[k] == last_y[whose]:
+        x, y, whose = updates.x[update], updates.y[update], consumer[update]
+        if not np.isnan(last.x[whose]):
+            if x == last.x[whose] and y == last.y[whose]:
                 continue
-            asked, processed, both = 0, 0, 0
-            for event in range(first[k], end[k]):
-                at_x, at_y = event_x[event], event_y[event]
-                is_asked = is_inside(at_x, at_y, x[k], y[k], half_x, half_y, is_round, degrees)
-                was_x, was_y = last_x[whose], last_y[whose]
-                is_processed = is_inside(at_x, at_y, was_x, was_y, half_x, half_y, is_round, degrees)
-                asked += int(is_asked)
-                processed += int(is_processed)
-                both += int(is_asked and is_processed)
-            # A share of nothing is 1, as in lab/quality/precision_recall.py.
-            if (processed == 0 or both / processed >= precision) and (asked == 0 or both / asked >= recall):
+            if _is_still_good(update, last.x[whose], last.y[whose], updates, events, condition):
                 continue
-        heeded[k] = True
-        last_x[whose], last_y[whose] = x[k], y[k]
+        heeded[update] = True
+        last.x[whose], last.y[whose] = x, y
+
+
+@inlined
+def _is_still_good(
+    update: int, last_x: float, last_y: float, updates: _SortedUpdates, events: Located, condition: Condition
+) -> bool:
+    """Whether the region of the last interest serves the consumer at the place of an update well enough."""
+    x, y, event_x, event_y = updates.x[update], updates.y[update], events[1], events[2]
+    half_x, half_y, is_round, degrees = condition.half_x, condition.half_y, condition.is_round, condition.degrees
+    asked, processed, both = 0, 0, 0
+    for event in range(updates.first_event[update], updates.end_event[update]):
+        is_asked = is_inside(event_x[event], event_y[event], x, y, half_x, half_y, is_round, degrees)
+        is_processed = is_inside(event_x[event], event_y[event], last_x, last_y, half_x, half_y, is_round, degrees)
+        asked += int(is_asked)
+        processed += int(is_processed)
+        both += int(is_asked and is_processed)
+    # A share of nothing is 1, as in lab/quality/precision_recall.py.
+    is_precise = processed == 0 or both / processed >= condition.precision
+    return is_precise and (asked == 0 or both / asked >= condition.recall)

@@ -7,7 +7,7 @@ those of the few cells that it reaches into, between the times that it asks for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -38,6 +38,42 @@ class Regions:
 
     def take(self, rows: I64 | slice) -> Regions:
         return Regions(self.since_us[rows], self.until_us[rows], self.x[rows], self.y[rows])
+
+
+class RegionShape(NamedTuple):
+    """A `Shape`, as kernels take it."""
+
+    half_x: float
+    half_y: float
+    is_round: bool
+    degrees: bool
+
+    @classmethod
+    def of(cls, shape: Shape) -> RegionShape:
+        """The same shape."""
+        return cls(shape.half_x, shape.half_y, shape.is_round, shape.degrees)
+
+
+class EventColumns(NamedTuple):
+    """Events that lie in the cells of a grid, as kernels take them. Cell c has rows[offsets[c]:offsets[c + 1]]."""
+
+    times_us: I64
+    x: F64
+    y: F64
+    rows: I64  # by cell, then by time
+    offsets: I64
+    columns: int  # of cells, in a row of the grid
+
+
+class RegionColumns(NamedTuple):
+    """Regions of one shape, as kernels take them, with the cells that they reach into."""
+
+    since_us: I64
+    until_us: I64
+    x: F64
+    y: F64
+    columns: I64  # (regions, 2): the first and the last column of cells
+    rows: I64  # (regions, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +134,7 @@ class PlacedEvents:
         return counts
 
     def pairs(self, regions: Regions) -> tuple[I64, I64]:
-        """Rows of events and of regions that belong together, by region, and of one region by time."""
+        """The rows of events and of the regions that they lie in, by region, and of one region by time."""
         reached = self.reached(regions.x, regions.y)
         counts = self._counts(regions, reached)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -108,7 +144,7 @@ class PlacedEvents:
         return events, np.repeat(np.arange(len(regions)), counts)
 
     def reached(self, x: F64, y: F64) -> Reached:
-        """Of regions around some middles: x as the grid counts it, and the first and last column and row of cells."""
+        """For regions around these middles: x as the grid counts it, and the first and last column and row of cells."""
         grid, shape = self.grid, self.shape
         x = (x + 180.0) % 360.0 - 180.0 if shape.degrees else x
         reach_x, reach_y = shape.reach(y)
@@ -120,12 +156,15 @@ class PlacedEvents:
         rows = np.stack([np.maximum(rows[:, 0], 0), np.minimum(rows[:, 1], grid.rows - 1)], axis=1)
         return x, columns, rows
 
+    @property
+    def as_columns(self) -> EventColumns:
+        """The events as kernels take them."""
+        return EventColumns(self.times_us, self.x, self.y, self.rows, self.offsets, self.grid.columns)
+
     def _join(self, regions: Regions, reached: Reached, at: I64, events: I64) -> None:
-        shape = self.shape
         x, columns, rows = reached
-        _join(self.times_us, self.x, self.y, self.rows, self.offsets, self.grid.columns, columns, rows,
-              regions.since_us, regions.until_us, x, regions.y, shape.half_x, shape.half_y, shape.is_round,
-              shape.degrees, at, events, len(events) > 0)  # fmt: skip
+        of_regions = RegionColumns(regions.since_us, regions.until_us, x, regions.y, columns, rows)
+        _join(self.as_columns, of_regions, RegionShape.of(self.shape), at, events, len(events) > 0)
 
 
 def _grid(x: F64, y: F64, shape: Shape) -> _Grid:
@@ -157,41 +196,39 @@ def _reached(middle: F64, reach: F64, size: float) -> I64:
 
 
 @jit
-def _join(
-    times: I64, x: F64, y: F64, by_cell: I64, offsets: I64, columns: int, reached_columns: I64, reached_rows: I64,
-    since: I64, until: I64, middle_x: F64, middle_y: F64, half_x: float, half_y: float,
-    is_round: bool, degrees: bool, at: I64, events: I64, write: bool,
-) -> None:  # fmt: skip
-    """Counts the events of each region in `at`, or writes them from there on, cell by cell."""
-    for region in range(len(since)):
-        for row in range(reached_rows[region, 0], reached_rows[region, 1] + 1):
-            for column in range(reached_columns[region, 0], reached_columns[region, 1] + 1):
-                cell = row * columns + column % columns
-                some = by_cell[offsets[cell] : offsets[cell + 1]]
-                for k in range(first_from(times, some, since[region]), len(some)):
-                    event = some[k]
-                    if times[event] > until[region]:
+def _join(events: EventColumns, regions: RegionColumns, shape: RegionShape, at: I64, joined: I64, write: bool) -> None:
+    """Count the events of each region in `at`, or write them into `joined` from there on, cell by cell."""
+    half_x, half_y, is_round, degrees = shape
+    for region in range(len(regions.x)):
+        x, y, until_us = regions.x[region], regions.y[region], regions.until_us[region]
+        for row in range(regions.rows[region, 0], regions.rows[region, 1] + 1):
+            for column in range(regions.columns[region, 0], regions.columns[region, 1] + 1):
+                cell = row * events.columns + column % events.columns
+                in_cell = events.rows[events.offsets[cell] : events.offsets[cell + 1]]
+                for k in range(first_from(events.times_us, in_cell, regions.since_us[region]), len(in_cell)):
+                    event = in_cell[k]
+                    if events.times_us[event] > until_us:
                         break
-                    if is_inside(x[event], y[event], middle_x[region], middle_y[region], half_x, half_y, is_round,
-                                 degrees):  # fmt: skip
+                    if is_inside(events.x[event], events.y[event], x, y, half_x, half_y, is_round, degrees):
                         if write:
-                            events[at[region]] = event
+                            joined[at[region]] = event
                         at[region] += 1
 
 
 @jit_with_memory
 def _sort_each(events: I64, offsets: I64) -> None:
+    """Sort the events of each region: cells give them by cell, and by time only within a cell."""
     for region in range(len(offsets) - 1):
         events[offsets[region] : offsets[region + 1]].sort()
 
 
 @jit
-def first_from(times: I64, some: I64, since: int) -> int:
-    """The first of some events, which are by time, that is not before a time."""
-    low, high = 0, len(some)
+def first_from(times: I64, rows: I64, since: int) -> int:
+    """The place of the first of these events, which are sorted by time, that is not before `since`."""
+    low, high = 0, len(rows)
     while low < high:
         middle = (low + high) // 2
-        if times[some[middle]] < since:
+        if times[rows[middle]] < since:
             low = middle + 1
         else:
             high = middle
