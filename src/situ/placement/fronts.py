@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.placement.front_kernel import front
+from situ.placement.front_kernel import Bounds, OfferColumns, StepColumns, front
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,10 @@ def front_of(offers: Offers, steps: StepTable, limit_ns: int, ceiling: Ceiling =
     >>> front.latency_ns.tolist(), front.cost.tolist(), front.step.tolist()
     ([5], [3.0], [[0]])
     """
-    fields = offers.offset, offers.way_ns, offers.own_ns, offers.base, offers.data, offers.ask
-    table = steps.sets, steps.offset, steps.taken, steps.target, steps.fraction, steps.requests
-    known = ceiling.known_ns - ceiling.way_ns, ceiling.known_cost * (1 + ROUNDING) - ceiling.to_go
-    return Front(*front(*fields, *table, limit_ns, *known))
+    columns = OfferColumns(offers.offset, offers.way_ns, offers.own_ns, offers.base, offers.data, offers.ask)
+    table = StepColumns(steps.sets, steps.offset, steps.taken, steps.target, steps.fraction, steps.requests)
+    known_ns, known_cost = ceiling.known_ns - ceiling.way_ns, ceiling.known_cost * (1 + ROUNDING) - ceiling.to_go
+    return Front(*front(columns, table, Bounds(limit_ns, known_ns, known_cost)))
 
 
 #: Costs of known plans are sums in another order.
