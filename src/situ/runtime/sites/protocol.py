@@ -30,11 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from situ.kernel.arrays import I64
-from situ.kernel.matching.machine import jit
+from situ.kernel.matching.machine import inlined, jit
 
 #: A time that does not come, in ns.
 NEVER = np.iinfo(np.int64).max
@@ -97,142 +98,200 @@ def pull_windows(
         mine = operator.ranks[pulled]
         after = int(place > 0 and mine < operator.ranks[inputs[place - 1]])
         before = int(place < len(inputs) and mine > operator.ranks[inputs[place]])
-    events = time[order], slot[order], arrived[order]
-    return _gather(events, len(slots), place, operator.window_us, after, before)
+    arrivals = _Arrivals(time[order], slot[order], arrived[order], len(slots))
+    return _gather(arrivals, _Place(place, operator.window_us, after, before))
 
 
-def _gather(events: tuple[I64, I64, I64], slots: int, place: int, window_us: int, after: int, before: int) -> Windows:
+class _Arrivals(NamedTuple):
+    """The events of earlier inputs that came, by time; those of one time by the order of their types."""
+
+    time_us: I64
+    slot: I64  # the number of the event's input among the earlier ones, in the order of the text
+    arrived_ns: I64
+    slots: int
+
+
+class _Place(NamedTuple):
+    """Where the pulled input stands: so many earlier inputs come before it in the text; or in an AND."""
+
+    slots_before: int
+    window_us: int
+    after_us: int  # 1: an event of the time of the one before it does not count as after it
+    before_us: int  # 1: the same of the one after it
+
+
+class _Scratch(NamedTuple):
+    """Room to work in, for the rows of events that begin with one event."""
+
+    chain_ns: I64  # by slot: when the best row of events up to one of this slot is there
+    left: I64  # rows of events up to the pulled input: the number of their last event
+    left_ns: I64  # when all their events are there
+    right: I64  # rows of events from the pulled input on: the number of their first event
+    right_ns: I64
+
+
+def _gather(events: _Arrivals, place: _Place) -> Windows:
     """Calls the kernel with room for its windows, and again with more if that did not suffice."""
-    room = 4 * len(events[0]) + 16
-    scratch = np.empty((4, len(events[0])), np.int64)
-    chain = np.empty(slots, np.int64)
+    room = 4 * len(events.slot) + 16
+    left, left_ns, right, right_ns = np.empty((4, len(events.slot)), np.int64)
+    scratch = _Scratch(np.empty(events.slots, np.int64), left, left_ns, right, right_ns)
     while True:
-        found = np.empty((3, room), np.int64)
-        if place == _CONJUNCTION:
-            count = _windows_of_and(*events, slots, window_us, chain, found)
-        elif 0 < place < slots:
-            count = _windows_between(*events, slots, place, window_us, after, before, chain, scratch, found)
+        windows = np.empty((3, room), np.int64)
+        if place.slots_before == _CONJUNCTION:
+            count = _windows_of_and(events, place.window_us, scratch.chain_ns, windows)
+        elif 0 < place.slots_before < events.slots:
+            count = _windows_between(events, place, scratch, windows)
         else:
-            count = _windows_at_end(*events, slots, place, window_us, after, before, chain, found)
+            count = _windows_at_end(events, place, scratch.chain_ns, windows)
         if count <= room:
-            return Windows(found[0, :count], found[1, :count], found[2, :count])
+            return Windows(windows[0, :count], windows[1, :count], windows[2, :count])
         room = count
 
 
-# ---- kernels: every combination is found at its first event; `found` gets windows as long as there is room, and the
-# number of all is the result
+# ---- kernels: every combination is found at its first event; `windows` gets first and last time and when it is known,
+# as long as there is room, and the number of all is the result
 
 
 @jit
-def _put(count: int, first: int, last: int, known: int, found: I64) -> int:
-    if first > last:
+def _put(count: int, first_us: int, last_us: int, known_ns: int, windows: I64) -> int:
+    """Write a window unless it is empty. Returns how many there are then."""
+    if first_us > last_us:
         return count
-    if count < found.shape[1]:
-        found[0, count], found[1, count], found[2, count] = first, last, known
+    if count < windows.shape[1]:
+        windows[0, count], windows[1, count], windows[2, count] = first_us, last_us, known_ns
     return count + 1
 
 
 @jit
-def _windows_of_and(time: I64, slot: I64, arrived: I64, slots: int, window: int, chain: I64, found: I64) -> int:
-    """The first event fixed, the window ends at t_min + W; a smaller t_max makes it longer. A combination with a larger
-    t_max counts where it is there earlier. No event comes before its time, so later ones are soon no help."""
+def _windows_of_and(events: _Arrivals, window_us: int, chain_ns: I64, windows: I64) -> int:
+    """The windows of an AND.
+
+    The first event fixed, the window ends at t_min + W; a smaller t_max makes it longer. A combination with a larger
+    t_max counts where it is there earlier. No event comes before its time, so later ones are soon no help.
+    """
+    time, slot, arrived, slots = events
     count = 0
     for first in range(len(time)):
-        chain[:] = NEVER
-        chain[slot[first]] = arrived[first]
+        chain_ns[:] = NEVER
+        chain_ns[slot[first]] = arrived[first]
         known = NEVER
         if slots == 1:
-            count = _put(count, time[first] - window, time[first] + window, arrived[first], found)
+            count = _put(count, time[first] - window_us, time[first] + window_us, arrived[first], windows)
         for event in range(first + 1, len(time)):
-            if slots == 1 or time[event] - time[first] > window or time[event] * 1000 >= known:
+            if slots == 1 or time[event] - time[first] > window_us or time[event] * 1000 >= known:
                 break
-            if slot[event] == slot[first] or arrived[event] >= chain[slot[event]]:
+            if slot[event] == slot[first] or arrived[event] >= chain_ns[slot[event]]:
                 continue
-            chain[slot[event]] = arrived[event]
-            complete = chain[0]
+            chain_ns[slot[event]] = arrived[event]
+            complete = chain_ns[0]
             for each in range(1, slots):
-                complete = max(complete, chain[each])
+                complete = max(complete, chain_ns[each])
             if complete < known:
                 known = complete
-                count = _put(count, time[event] - window, time[first] + window, known, found)
+                count = _put(count, time[event] - window_us, time[first] + window_us, known, windows)
     return count
 
 
 @jit
-def _windows_at_end(
-    time: I64, slot: I64, arrived: I64, slots: int, place: int, window: int, after: int, before: int,
-    chain: I64, found: I64,
-) -> int:  # fmt: skip
-    """The pulled input comes before all earlier ones (place 0), or after them. chain[s]: from the first event to one of
-    slot s, the time at which the best row of events is there."""
+def _windows_at_end(events: _Arrivals, place: _Place, chain_ns: I64, windows: I64) -> int:
+    """The windows of an input that comes before all earlier ones in the text, or after them."""
+    time, slot, arrived, slots = events
+    window = place.window_us
     count = 0
     for first in range(len(time)):
         if slot[first] != 0:
             continue
-        chain[:] = NEVER
+        chain_ns[:] = NEVER
         known = NEVER
         for event in range(first, len(time)):
             if time[event] - time[first] > window or time[event] * 1000 >= known:
                 break
             value = arrived[event]
             if slot[event] > 0:
-                value = max(value, chain[slot[event] - 1])
+                value = max(value, chain_ns[slot[event] - 1])
             elif event > first:
                 continue
-            chain[slot[event]] = min(chain[slot[event]], value)
+            chain_ns[slot[event]] = min(chain_ns[slot[event]], value)
             if slot[event] == slots - 1 and value < known:
                 known = value
-                if place == 0:
-                    count = _put(count, time[event] - window, time[first] - before, known, found)
+                if place.slots_before == 0:
+                    count = _put(count, time[event] - window, time[first] - place.before_us, known, windows)
                 else:
-                    count = _put(count, time[event] + after, time[first] + window, known, found)
+                    count = _put(count, time[event] + place.after_us, time[first] + window, known, windows)
     return count
 
 
 @jit
-def _windows_between(
-    time: I64, slot: I64, arrived: I64, slots: int, place: int, window: int, after: int, before: int,
-    chain: I64, scratch: I64, found: I64,
-) -> int:  # fmt: skip
-    """The pulled input comes between the earlier ones: rows of events up to its place, and rows from there on. The
-    first event fixed, only those are kept that leave a longer window or are there earlier."""
+def _windows_between(events: _Arrivals, place: _Place, scratch: _Scratch, windows: I64) -> int:
+    """The windows of an input that comes between earlier ones: after rows of events up to its place, before the others.
+
+    The first event fixed, only those rows are kept that leave a longer window or are there earlier.
+    """
+    time, left, left_ns, right, right_ns = (
+        events.time_us,
+        scratch.left,
+        scratch.left_ns,
+        scratch.right,
+        scratch.right_ns,
+    )
     count = 0
     for first in range(len(time)):
-        if slot[first] != 0:
+        if events.slot[first] != 0:
             continue
-        chain[:] = NEVER
-        lefts, end = 0, first
-        while end < len(time) and time[end] - time[first] <= window:
-            at = slot[end]
-            if at < place and (at > 0 or end == first):
-                value = max(arrived[end], chain[at - 1]) if at > 0 else arrived[end]
-                if value < chain[at]:
-                    chain[at] = value
-                    if at == place - 1:
-                        scratch[0, lefts], scratch[1, lefts] = end, value
-                        lefts += 1
-            end += 1
-        rights = 0
-        for event in range(end - 1, first, -1):
-            at = slot[event]
-            if at >= place:
-                value = max(arrived[event], chain[at + 1]) if at + 1 < slots else arrived[event]
-                if value < chain[at]:
-                    chain[at] = value
-                    if at == place:
-                        scratch[2, rights], scratch[3, rights] = event, value
-                        rights += 1
-        for left in range(lefts):
+        scratch.chain_ns[:] = NEVER
+        lefts, end = _rows_before(first, events, place, scratch)
+        rights = _rows_after(first, end, events, place, scratch)
+        for i in range(lefts):
             known = NEVER
-            for right in range(rights):
-                value = max(scratch[1, left], scratch[3, right])
-                if scratch[2, right] < scratch[0, left] or known <= scratch[1, left]:
+            for j in range(rights):
+                if right[j] < left[i] or known <= left_ns[i]:
                     break
+                value = max(left_ns[i], right_ns[j])
                 if value < known:
                     known = value
-                    one, other = scratch[0, left], scratch[2, right]
-                    count = _put(count, time[one] + after, time[other] - before, known, found)
+                    first_us, last_us = time[left[i]] + place.after_us, time[right[j]] - place.before_us
+                    count = _put(count, first_us, last_us, known, windows)
     return count
+
+
+@inlined
+def _rows_before(first: int, events: _Arrivals, place: _Place, scratch: _Scratch) -> tuple[int, int]:
+    """Write the rows of events up to the pulled input that begin with `first`.
+
+    Returns how many they are, and the first event that lies outside of the window.
+    """
+    time, slot, arrived, _ = events
+    chain_ns, left, left_ns = scratch.chain_ns, scratch.left, scratch.left_ns
+    lefts, end = 0, first
+    while end < len(time) and time[end] - time[first] <= place.window_us:
+        at = slot[end]
+        if at < place.slots_before and (at > 0 or end == first):
+            value = max(arrived[end], chain_ns[at - 1]) if at > 0 else arrived[end]
+            if value < chain_ns[at]:
+                chain_ns[at] = value
+                if at == place.slots_before - 1:
+                    left[lefts], left_ns[lefts] = end, value
+                    lefts += 1
+        end += 1
+    return lefts, end
+
+
+@inlined
+def _rows_after(first: int, end: int, events: _Arrivals, place: _Place, scratch: _Scratch) -> int:
+    """Write the rows of events from the pulled input on that lie between two events. Returns how many they are."""
+    _, slot, arrived, slots = events
+    chain_ns, right, right_ns = scratch.chain_ns, scratch.right, scratch.right_ns
+    rights = 0
+    for event in range(end - 1, first, -1):
+        at = slot[event]
+        if at >= place.slots_before:
+            value = max(arrived[event], chain_ns[at + 1]) if at + 1 < slots else arrived[event]
+            if value < chain_ns[at]:
+                chain_ns[at] = value
+                if at == place.slots_before:
+                    right[rights], right_ns[rights] = event, value
+                    rights += 1
+    return rights
 
 
 # ---- what falls into windows
@@ -241,14 +300,14 @@ def _windows_between(
 def joined(windows: Sequence[Windows]) -> Windows:
     """Windows of several operators."""
     return Windows(
-        np.concatenate([some.first_us for some in windows]),
-        np.concatenate([some.last_us for some in windows]),
-        np.concatenate([some.known_ns for some in windows]),
+        np.concatenate([part.first_us for part in windows]),
+        np.concatenate([part.last_us for part in windows]),
+        np.concatenate([part.known_ns for part in windows]),
     )
 
 
 def union(windows: Windows) -> tuple[I64, I64]:
-    """First and last times of what the windows cover, apart and in order.
+    """The first and last times of the stretches that the windows cover, apart and in order.
 
     >>> windows = Windows(np.array([5, 0, 3]), np.array([6, 2, 3]), np.zeros(3, np.int64))
     >>> union(windows)
