@@ -9,7 +9,7 @@ inputs one by one, steps by the set of inputs taken before, and drop what cannot
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,97 +23,109 @@ from situ.placement.search import Solutions
 from situ.placement.steps import possible_steps
 
 
+class _InputSolutions(NamedTuple):
+    """The solutions of inputs: those of input i are from offset[i] to offset[i + 1]."""
+
+    offset: I64
+    site: I64  # -1: a primitive event, which is at no single site
+    own_ns: I64  # until it is detected
+    cost: F64
+
+
+class _Ways(NamedTuple):
+    """What it takes to bring inputs to a site."""
+
+    rate_per_s: F64  # by input
+    gathered_cost: F64  # (inputs, sites): of a primitive event, to bring all of it
+    request_cost: F64  # (inputs, sites): to ask for it once per second
+    gathered_ns: I64  # (inputs, sites): the longest way from a source
+    way_ns: I64  # (sites, sites)
+    weight: F64  # (sites, sites): the cost of an event's way, in hops or price
+
+
+class _Orders(NamedTuple):
+    """Orders of steps; (orders, inputs)."""
+
+    step: I64  # the step that takes an input
+    fraction: F64  # of it that is sent
+    requests_per_s: F64
+
+
 def plain_dp(problem: Problem) -> Plan:
     """The cheapest plan, for problems whose events have one reader each, without filters and limits of sites."""
     ways = problem.network.ways_among()
-    known: dict[int, Solutions] = {}
+    solutions: dict[int, Solutions] = {}
     for number in range(len(problem.operators)):
-        known[number] = _solutions(problem, number, ways, known)
-    return best_solution("plain dp", problem, [known])
+        solutions[number] = _solutions(problem, number, ways, solutions)
+    return best_solution("plain dp", problem, [solutions])
 
 
-def _solutions(problem: Problem, number: int, ways: Matrices, known: dict[int, Solutions]) -> Solutions:
+def _solutions(problem: Problem, number: int, ways: Matrices, earlier: dict[int, Solutions]) -> Solutions:
     """The fronts of one operator at all sites."""
     operator, sites = problem.operators[number], len(problem.network.sites)
     orders = possible_steps(operator)
     sent = np.array([_sent(problem, number, steps) for steps in orders])
-    inputs = [_input(problem, event, known) for event in operator.events]
+    inputs = [_input(problem, event, earlier) for event in operator.events]
     offset = np.cumsum([0, *(len(latency) for _, latency, _ in inputs)])
     columns = [np.concatenate(column) for column in zip(*inputs, strict=True)]
-    primitive = [problem.gatherings.get(event) for event in operator.events]
+    gatherings = [problem.gatherings.get(event) for event in operator.events]
     nothing = np.zeros(sites)
-    gathered = np.array([nothing if found is None else found.cost for found in primitive])
-    asked = np.array([nothing if found is None else found.request_cost for found in primitive])
-    longest = np.array([nothing.astype(np.int64) if found is None else found.way_ns for found in primitive])
-    hops = ways.price if problem.weight == "price" else ways.hops.astype(np.float64)
+    to_site = _Ways(
+        problem.input_rates(operator),
+        np.array([nothing if gathering is None else gathering.cost for gathering in gatherings]),
+        np.array([nothing if gathering is None else gathering.request_cost for gathering in gatherings]),
+        np.array([nothing.astype(np.int64) if gathering is None else gathering.way_ns for gathering in gatherings]),
+        ways.latency_ns,
+        ways.price if problem.weight == "price" else ways.hops.astype(np.float64),
+    )
     site, latency_ns, cost, chosen, order = _all_fronts(
-        offset, columns[0], columns[1], columns[2], problem.input_rates(operator), gathered, asked, longest,
-        ways.latency_ns, hops, sent[:, :, 0].astype(np.int64), sent[:, :, 1], sent[:, :, 2],
+        _InputSolutions(offset, columns[0], columns[1], columns[2]),
+        to_site,
+        _Orders(sent[:, :, 0].astype(np.int64), sent[:, :, 1], sent[:, :, 2]),
         problem.latency_limit_ns(number),
-    )  # fmt: skip
+    )
     is_complex = np.array([event in problem.number for event in operator.events])
     return Solutions(
         site, latency_ns, cost, np.where(is_complex, chosen - offset[:-1], -1), sent[order, :, 0].astype(int)
     )
 
 
-def _input(problem: Problem, event: str, known: dict[int, Solutions]) -> tuple[I64, I64, F64]:
+def _input(problem: Problem, event: str, earlier: dict[int, Solutions]) -> tuple[I64, I64, F64]:
     """Site, latency and cost of every solution of an input. A primitive event has one, which is at no single site."""
     if event not in problem.number:
         return np.full(1, -1), np.zeros(1, np.int64), np.zeros(1)
-    found = known[problem.number[event]]
-    return found.site, found.latency_ns, found.cost
+    solutions = earlier[problem.number[event]]
+    return solutions.site, solutions.latency_ns, solutions.cost
 
 
 def _sent(problem: Problem, number: int, steps: Steps) -> list[tuple[float, float, float]]:
-    """Of each input: the step that takes it, the fraction that is sent, and requests per second."""
+    """For each input: the step that takes it, the fraction that is sent, and requests per second."""
     operator = problem.operators[number]
     bursts = problem.input_bursts(operator)
-    found = [(0.0, 1.0, 0.0)] * len(operator.inputs)
+    sent = [(0.0, 1.0, 0.0)] * len(operator.inputs)
     earlier: tuple[int, ...] = ()
     for order, step in enumerate(steps):
         need = problem.model.need(operator, bursts, earlier, step)
         earlier += step
         for taken in step:
-            found[taken] = float(order), need.fraction, need.requests_per_s
-    return found
+            sent[taken] = float(order), need.fraction, need.requests_per_s
+    return sent
 
 
 @jit_with_memory
-def _all_fronts(
-    offset: I64,
-    at_site: I64,
-    own: I64,
-    base: F64,
-    rate: F64,
-    gathered: F64,
-    asked: F64,
-    longest: I64,
-    way_ns: I64,
-    hops: F64,
-    step_of: I64,
-    fraction: F64,
-    requests: F64,
-    limit: int,
-) -> tuple[I64, I64, F64, I64, I64]:
-    """Solutions k of input i are from offset[i] to offset[i + 1]. Returns site, latency, cost, the solutions of inputs,
-    and the order of steps of every solution."""
-    inputs, solutions, size = len(offset) - 1, len(own), 0
+def _all_fronts(inputs: _InputSolutions, ways: _Ways, orders: _Orders, limit_ns: int) -> tuple[I64, I64, F64, I64, I64]:
+    """For every solution at all sites: site, latency, cost, the solutions of its inputs, and its order of steps."""
+    count, solutions, size = len(inputs.offset) - 1, len(inputs.own_ns), 0
     site_, latency_ = np.empty(256, np.int64), np.empty(256, np.int64)
     cost_, order_ = np.empty(256), np.empty(256, np.int64)
-    chosen_ = np.empty((256, inputs), np.int64)
-    way, cost = np.empty(solutions, np.int64), np.empty(solutions)
-    for site in range(len(way_ns)):
-        for order in range(len(step_of)):
-            for i in range(inputs):
-                share, asks = fraction[order, i], requests[order, i]
-                for k in range(offset[i], offset[i + 1]):
-                    if at_site[k] < 0:
-                        way[k], cost[k] = longest[i, site], share * gathered[i, site] + asks * asked[i, site]
-                    else:
-                        way[k] = way_ns[site, at_site[k]]
-                        cost[k] = base[k] + (share * rate[i] + asks) * hops[site, at_site[k]]
-            front_y, front_c, front_k, kept = _front(offset, way, own, cost, step_of[order], limit)
+    chosen_ = np.empty((256, count), np.int64)
+    way_ns, cost = np.empty(solutions, np.int64), np.empty(solutions)
+    for site in range(len(ways.way_ns)):
+        for order in range(len(orders.step)):
+            _bring(site, order, inputs, ways, orders, way_ns, cost)
+            front_y, front_c, front_k, kept = _front(
+                inputs.offset, way_ns, inputs.own_ns, cost, orders.step[order], limit_ns
+            )
             while size + kept > len(cost_):
                 site_, latency_ = _doubled(site_), _doubled(latency_)
                 cost_, order_, chosen_ = _doubled(cost_), _doubled(order_), _doubled(chosen_)
@@ -122,6 +134,23 @@ def _all_fronts(
                 chosen_[size], order_[size] = front_k[k], order
                 size += 1
     return site_[:size], latency_[:size], cost_[:size], chosen_[:size], order_[:size]
+
+
+@jit_with_memory
+def _bring(
+    site: int, order: int, inputs: _InputSolutions, ways: _Ways, orders: _Orders, way_ns: I64, cost: F64
+) -> None:
+    """Write how long the way of every solution to a site is, and what the solution costs there."""
+    for i in range(len(inputs.offset) - 1):
+        fraction, requests = orders.fraction[order, i], orders.requests_per_s[order, i]
+        for k in range(inputs.offset[i], inputs.offset[i + 1]):
+            origin = inputs.site[k]
+            if origin < 0:
+                way_ns[k] = ways.gathered_ns[i, site]
+                cost[k] = fraction * ways.gathered_cost[i, site] + requests * ways.request_cost[i, site]
+            else:
+                way_ns[k] = ways.way_ns[site, origin]
+                cost[k] = inputs.cost[k] + (fraction * ways.rate_per_s[i] + requests) * ways.weight[site, origin]
 
 
 @jit_with_memory

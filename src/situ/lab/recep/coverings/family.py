@@ -7,6 +7,7 @@ common. A pair suffices if neither figure is below the threshold of the operator
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,7 @@ CHUNK = 1 << 21
 ESTIMATED = 1 << 17
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(NamedTuple):
     """Sets with atomic events numbered from 0, and the selections that hold each event.
 
     An empty set holds an event that no other but empty sets hold: what is empty suffices for what is empty.
@@ -39,14 +39,53 @@ class Index:
     holder_offsets: I64
 
 
+class Asking(NamedTuple):
+    """Whose selections they are, and what their operators ask for."""
+
+    owner: I64  # by selection: its operator
+    precision: F64  # by operator
+    recall: F64
+
+    @classmethod
+    def of(cls, waiting: WaitingSelections) -> Asking:
+        """The same of selections that wait."""
+        return cls(waiting.owner, waiting.precision, waiting.recall)
+
+
+class Met(NamedTuple):
+    """The selections that have something in common with one of them."""
+
+    counts: I32  # by selection: how many atomic events; 0 between two uses
+    selections: I32  # the numbers of those met
+
+
+class _Permits(NamedTuple):
+    """Who may process for whom, from both sides; `offsets` and operators as in `Neighbours`."""
+
+    may_offsets: I64
+    may: I64  # for whom an operator may process
+    by_offsets: I64
+    by: I64  # who may process for an operator
+    all_may: bool  # the other columns are empty, and not looked at
+    allowed: I64  # (2, operators): the last selection whose operator may process for this one, or may be processed for
+
+
+class _PairRoom(NamedTuple):
+    """Where pairs are written: row 0, for whom a selection may be processed; row 1, who may be processed for it."""
+
+    others: I32  # (2, room)
+    sizes: I64  # (2, selections): how many others each selection has
+    filled: I64  # (2): how many others are written
+
+
 def index_of(sets: AtomSets) -> Index:
-    """See `Index`."""
-    known, codes = np.unique(sets.atoms, return_inverse=True)
+    """The index of sets of atomic events; see `Index`."""
+    distinct, codes = np.unique(sets.atoms, return_inverse=True)
     empty = np.flatnonzero(sets.sizes == 0)
-    atoms = np.insert(codes.reshape(-1), sets.offsets[empty], len(known)).astype(np.int32)
+    atoms = np.insert(codes.reshape(-1), sets.offsets[empty], len(distinct)).astype(np.int32)
     sizes = np.maximum(sets.sizes, 1)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    holder_offsets = np.concatenate([[0], np.cumsum(np.bincount(atoms, minlength=len(known) + 1))]).astype(np.int64)
+    holder_offsets = np.concatenate([[0], np.cumsum(np.bincount(atoms, minlength=len(distinct) + 1))]).astype(np.int64)
     holders = np.empty(len(atoms), np.int32)
     _invert(atoms, offsets, holder_offsets[:-1].copy(), holders)
     return Index(atoms, offsets, holders, holder_offsets)
@@ -105,32 +144,26 @@ def _pairs(waiting: WaitingSelections, estimate: Estimator | None) -> tuple[tupl
     """For every selection the later ones that it may be processed for, and those that may be processed for it. What two
     have in common is counted once for both."""
     index, count = index_of(waiting.sets), len(waiting)
-    may, by = (
-        neighbour_columns(waiting.neighbours),
-        neighbour_columns(waiting.neighbours and waiting.neighbours.turned()),
-    )
-    columns = (index.atoms, index.offsets, index.holders, index.holder_offsets, index.holder_offsets[:-1].copy())
-    asks = (waiting.owner, waiting.precision, waiting.recall)
+    may = neighbour_columns(waiting.neighbours)
+    by = neighbour_columns(waiting.neighbours and waiting.neighbours.turned())
     allowed = np.full((2, len(waiting.precision)), -1, np.int64)
-    counts, touched = np.zeros(count, np.int32), np.empty(count + 1, np.int32)
-    room = np.empty((2, max(CHUNK if estimate is None else ESTIMATED, count)), np.int32)
-    sizes, filled = np.zeros((2, count), np.int64), np.zeros(2, np.int64)
-    found: tuple[list[I32], list[I32]] = ([np.zeros(0, np.int32)], [np.zeros(0, np.int32)])
+    permits = _Permits(may.offsets, may.others, by.offsets, by.others, waiting.neighbours is None, allowed)
+    met, passed = Met(np.zeros(count, np.int32), np.empty(count + 1, np.int32)), index.holder_offsets[:-1].copy()
+    others = np.empty((2, max(CHUNK if estimate is None else ESTIMATED, count)), np.int32)
+    room = _PairRoom(others, np.zeros((2, count), np.int64), np.zeros(2, np.int64))
+    pieces: tuple[list[I32], list[I32]] = ([np.zeros(0, np.int32)], [np.zeros(0, np.int32)])
     at, estimations = 0, 0
     while at < count:
         begin = at
-        at, judged = _find_pairs(
-            at, *columns, *asks, may.offsets, may.others, by.offsets, by.others, waiting.neighbours is None,
-            estimate is None, counts, touched, allowed, room, sizes, filled,
-        )  # fmt: skip
+        at, judged = _find_pairs(at, index, passed, Asking.of(waiting), permits, estimate is None, met, room)
         estimations += judged
         for way in (0, 1):
-            values = room[way, : filled[way]].copy()
+            values = others[way, : room.filled[way]].copy()
             if estimate is not None:
-                values = _judge(values, begin, sizes[way, begin:at], way, waiting, estimate)
-            found[way].append(values)
-    offsets = np.concatenate([np.zeros((2, 1), np.int64), np.cumsum(sizes, axis=1)], axis=1)
-    return (_Rows(np.concatenate(found[0]), offsets[0]), _Rows(np.concatenate(found[1]), offsets[1])), estimations
+                values = _judge(values, begin, room.sizes[way, begin:at], way, waiting, estimate)
+            pieces[way].append(values)
+    offsets = np.concatenate([np.zeros((2, 1), np.int64), np.cumsum(room.sizes, axis=1)], axis=1)
+    return (_Rows(np.concatenate(pieces[0]), offsets[0]), _Rows(np.concatenate(pieces[1]), offsets[1])), estimations
 
 
 def neighbour_columns(neighbours: Neighbours | None) -> Neighbours:
@@ -146,7 +179,7 @@ def suffices(asked: I64, processed: I64, waiting: WaitingSelections, estimate: E
 
 
 def _judge(values: I32, begin: int, sizes: I64, way: int, waiting: WaitingSelections, estimate: Estimator) -> I32:
-    """Those of the found that suffice. `sizes` is brought up to date."""
+    """The values that suffice, by estimated figures. `sizes` is brought up to date."""
     row, value = np.repeat(np.arange(begin, begin + len(sizes)), sizes), values.astype(np.int64)
     if not len(value):
         return values
@@ -157,23 +190,25 @@ def _judge(values: I32, begin: int, sizes: I64, way: int, waiting: WaitingSelect
 
 
 @jit
-def _invert(values: I32, offsets: I64, fill: I64, found: I32) -> None:
-    """Where each value stands: sets in the order of their numbers."""
+def _invert(values: I32, offsets: I64, fill: I64, sets: I32) -> None:
+    """Write in which sets each value stands, in the order of their numbers; `fill` says where to begin."""
     for k in range(len(offsets) - 1):
         for i in range(offsets[k], offsets[k + 1]):
             value = values[i]
-            found[fill[value]] = k
+            sets[fill[value]] = k
             fill[value] += 1
 
 
 @inlined
 def is_enough(both: int, asked: int, processed: int, precision: float, recall: float) -> bool:
-    """Divided as in situ.quality, so that both say the same. No size is 0: see `Index`."""
+    """Whether a pair keeps both thresholds. Divided as in lab/quality, so that both say the same. No size is 0: see
+    `Index`."""
     return both / processed >= precision and both / asked >= recall
 
 
 @jit
 def _join(one: I32, one_offsets: I64, other: I32, other_offsets: I64, offsets: I64, values: I32) -> None:
+    """Write k and the values of row k of both, for every k."""
     for k in range(len(offsets) - 1):
         at = offsets[k]
         values[at] = k
@@ -187,96 +222,86 @@ def _join(one: I32, one_offsets: I64, other: I32, other_offsets: I64, offsets: I
 
 @jit
 def _find_pairs(
-    begin: int,
-    atoms: I32,
-    offsets: I64,
-    holders: I32,
-    holder_offsets: I64,
-    passed: I64,
-    owner: I64,
-    precision: F64,
-    recall: F64,
-    may_offsets: I64,
-    may: I64,
-    by_offsets: I64,
-    by: I64,
-    all_may: bool,
-    judge: bool,
-    counts: I32,
-    touched: I32,
-    allowed: I64,
-    room: I32,
-    sizes: I64,
-    filled: I64,
+    begin: int, index: Index, passed: I64, asking: Asking, permits: _Permits, judge: bool, met: Met, room: _PairRoom
 ) -> tuple[int, int]:
-    """Pairs of the selections from `begin` on with later ones, while there is room: the next selection, pairs judged.
+    """Write pairs of the selections from `begin` on with later ones, while there is room.
 
-    `allowed[0, o]` is the last selection whose operator may process for o, `allowed[1, o]` the last one for whose
-    operator o may. Without `judge` all pairs are found.
+    Returns the next selection, and how many pairs were judged. Without `judge` all pairs are written.
     """
-    judged = 0
-    filled[:] = 0
+    owner, judged = asking.owner, 0
+    room.filled[:] = 0
     for s in range(begin, len(owner)):
-        most = _most_met(s, atoms, offsets, holder_offsets, passed, len(owner))
-        if max(filled[0], filled[1]) + most > room.shape[1]:
+        most = _most_met(s, index, passed, len(owner))
+        if max(room.filled[0], room.filled[1]) + most > room.others.shape[1]:
             return s, judged
-        met = _meet_later(s, atoms, offsets, holders, holder_offsets, passed, counts, touched, most)
-        mine, size = owner[s], offsets[s + 1] - offsets[s]
-        if not all_may:
-            for k in range(may_offsets[mine], may_offsets[mine + 1]):
-                allowed[0, may[k]] = s
-            for k in range(by_offsets[mine], by_offsets[mine + 1]):
-                allowed[1, by[k]] = s
-        before, before_by = filled[0], filled[1]
-        for k in range(met):
-            other = touched[k]
-            theirs = owner[other]
-            of_mine, of_theirs = counts[other] / size, counts[other] / (offsets[other + 1] - offsets[other])
-            counts[other] = 0
-            if theirs == mine:
-                continue
-            if all_may or allowed[0, theirs] == s:
-                judged += 1
-                if not judge or (of_mine >= precision[theirs] and of_theirs >= recall[theirs]):
-                    room[0, filled[0]] = other
-                    filled[0] += 1
-            if all_may or allowed[1, theirs] == s:
-                judged += 1
-                if not judge or (of_theirs >= precision[mine] and of_mine >= recall[mine]):
-                    room[1, filled[1]] = other
-                    filled[1] += 1
-        sizes[0, s], sizes[1, s] = filled[0] - before, filled[1] - before_by
+        count = _meet_later(s, index, passed, met, most)
+        if not permits.all_may:
+            _permit(s, owner[s], permits)
+        before, before_by = room.filled[0], room.filled[1]
+        judged += _write_pairs(s, count, index, asking, permits, judge, met, room)
+        room.sizes[0, s], room.sizes[1, s] = room.filled[0] - before, room.filled[1] - before_by
     return len(owner), judged
 
 
 @inlined
-def _most_met(s: int, atoms: I32, offsets: I64, holder_offsets: I64, passed: I64, count: int) -> int:
+def _permit(s: int, mine: int, permits: _Permits) -> None:
+    """Note with whom the operator of selection s may share."""
+    for k in range(permits.may_offsets[mine], permits.may_offsets[mine + 1]):
+        permits.allowed[0, permits.may[k]] = s
+    for k in range(permits.by_offsets[mine], permits.by_offsets[mine + 1]):
+        permits.allowed[1, permits.by[k]] = s
+
+
+@inlined
+def _write_pairs(
+    s: int, count: int, index: Index, asking: Asking, permits: _Permits, judge: bool, met: Met, room: _PairRoom
+) -> int:
+    """Write the pairs of s with the selections that it has met, if they suffice. Returns how many were judged."""
+    owner, precision, recall = asking
+    offsets, counts, others, filled = index.offsets, met.counts, room.others, room.filled
+    mine, size = owner[s], offsets[s + 1] - offsets[s]
+    judged = 0
+    for k in range(count):
+        other = met.selections[k]
+        theirs = owner[other]
+        of_mine, of_theirs = counts[other] / size, counts[other] / (offsets[other + 1] - offsets[other])
+        counts[other] = 0
+        if theirs == mine:
+            continue
+        if permits.all_may or permits.allowed[0, theirs] == s:
+            judged += 1
+            if not judge or (of_mine >= precision[theirs] and of_theirs >= recall[theirs]):
+                others[0, filled[0]] = other
+                filled[0] += 1
+        if permits.all_may or permits.allowed[1, theirs] == s:
+            judged += 1
+            if not judge or (of_theirs >= precision[mine] and of_mine >= recall[mine]):
+                others[1, filled[1]] = other
+                filled[1] += 1
+    return judged
+
+
+@inlined
+def _most_met(s: int, index: Index, passed: I64, count: int) -> int:
     """No more later selections than this can have something in common with s; no more than all later ones."""
     most = 0
-    for i in range(offsets[s], offsets[s + 1]):
-        most += holder_offsets[atoms[i] + 1] - passed[atoms[i]] - 1
+    for i in range(index.offsets[s], index.offsets[s + 1]):
+        atom = index.atoms[i]
+        most += index.holder_offsets[atom + 1] - passed[atom] - 1
     return min(most, count - s - 1)
 
 
 @jit
-def _meet_later(
-    s: int,
-    atoms: I32,
-    offsets: I64,
-    holders: I32,
-    holder_offsets: I64,
-    passed: I64,
-    counts: I32,
-    touched: I32,
-    most: int,
-) -> int:
-    """Later selections that have something in common with s: how many, and with how much. Holders before `passed` are
-    no later than s."""
-    met = 0
-    count = len(counts)
+def _meet_later(s: int, index: Index, passed: I64, met: Met, most: int) -> int:
+    """Find the later selections that have something in common with s, and with how much. Returns how many they are.
+
+    Holders before `passed` are no later than s.
+    """
+    holders, holder_offsets, counts, selections = index.holders, index.holder_offsets, met.counts, met.selections
+    size, count = 0, len(counts)
     dense = most == count - s - 1  # nearly all: looking at all is faster than remembering who was met
-    for i in range(offsets[s], offsets[s + 1]):
-        atom = atoms[i]
+    for i in range(index.offsets[s], index.offsets[s + 1]):
+        atom = index.atoms[i]
         passed[atom] += 1
         if dense:
             for j in range(passed[atom], holder_offsets[atom + 1]):
@@ -285,11 +310,11 @@ def _meet_later(
             for j in range(passed[atom], holder_offsets[atom + 1]):
                 other = holders[j]
                 if counts[other] == 0:
-                    touched[met] = other
-                    met += 1
+                    selections[size] = other
+                    size += 1
                 counts[other] += 1
     if dense:
         for other in range(s + 1, count):
-            touched[met] = other
-            met += int(counts[other] > 0)
-    return met
+            selections[size] = other
+            size += int(counts[other] > 0)
+    return size

@@ -3,11 +3,13 @@ suffices, else it is chosen itself. Operators with many neighbours come first, s
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from situ.kernel.arrays import F64, I32, I64
-from situ.kernel.matching.machine import jit
-from situ.lab.recep.coverings.family import Index, index_of, is_enough, neighbour_columns, suffices
+from situ.kernel.arrays import I32, I64
+from situ.kernel.matching.machine import inlined, jit
+from situ.lab.recep.coverings.family import Asking, Index, Met, index_of, is_enough, neighbour_columns, suffices
 from situ.lab.recep.coverings.waiting import Covering, WaitingSelections
 from situ.lab.recep.estimators.pairs import Estimator
 
@@ -42,101 +44,100 @@ def _order(waiting: WaitingSelections) -> I64:
     return np.lexsort((np.arange(len(waiting)), waiting.owner, -neighbours[waiting.owner]))
 
 
+class _Chosen(NamedTuple):
+    """The selections that are chosen so far."""
+
+    holders: I32  # for every atomic event, from its holder offset to its end, the chosen selections that hold it
+    ends: I64  # by atomic event
+    rank: I64  # by selection: how many were chosen before it; -1: it is not chosen
+
+
+class _Processors(NamedTuple):
+    """Who may process for an operator: as in `Neighbours`, from the other side."""
+
+    offsets: I64
+    others: I64
+    all_may: bool  # the other columns are empty, and not looked at
+    allowed: I64  # by operator: the last selection, or the last operator, that it may process for
+
+
 class _Columns:
-    """What the kernels work on. `chosen` holds, for every atomic event, the chosen selections that hold it."""
+    """What the kernels work on."""
 
     def __init__(self, waiting: WaitingSelections, index: Index) -> None:
+        count, operators = len(waiting), len(waiting.precision)
         self.waiting, self.index = waiting, index
-        self.by = np.full(len(waiting), -1, np.int64)
-        self.rank = np.full(len(waiting), -1, np.int64)
-        self.chosen = np.empty(len(index.holders), np.int32)
-        self.fill = index.holder_offsets[:-1].copy()
-        self.counts, self.touched = np.zeros(len(waiting), np.int32), np.empty(len(waiting), np.int32)
-        self.allowed = np.full(len(waiting.precision), -1, np.int64)
-        self.may = neighbour_columns(waiting.neighbours and waiting.neighbours.turned())
+        self.by = np.full(count, -1, np.int64)
+        holders, ends = np.empty(len(index.holders), np.int32), index.holder_offsets[:-1].copy()
+        self.chosen = _Chosen(holders, ends, np.full(count, -1, np.int64))
+        self.met = Met(np.zeros(count, np.int32), np.empty(count, np.int32))
+        may = neighbour_columns(waiting.neighbours and waiting.neighbours.turned())
+        allowed = np.full(operators, -1, np.int64)
+        self.processors = _Processors(may.offsets, may.others, waiting.neighbours is None, allowed)
 
     def cover_exactly(self, order: I64) -> int:
-        index, waiting = self.index, self.waiting
+        """Lines 4 to 20. Returns how many pairs were judged."""
         judged: int = _cover(
-            order, index.atoms, index.offsets, index.holder_offsets, waiting.owner, waiting.precision, waiting.recall,
-            self.may.offsets, self.may.others, waiting.neighbours is None, self.chosen, self.fill, self.rank,
-            self.counts, self.touched, self.allowed, self.by,
-        )  # fmt: skip
+            order, self.index, Asking.of(self.waiting), self.processors, self.chosen, self.met, self.by
+        )
         return judged
 
     def cover_estimated(self, mine: I64, estimate: Estimator) -> int:
-        """Lines 6 to 19 for the selections of one operator."""
+        """Lines 6 to 19 for the selections of one operator. Returns how many pairs were judged."""
         asked, processed = self._candidates(mine)
         enough = suffices(asked, processed, self.waiting, estimate) if len(asked) else np.zeros(0, np.bool_)
         asked_well, good = asked[enough], processed[enough]
-        first = np.lexsort((self.rank[good], asked_well))
-        some, where = np.unique(asked_well[first], return_index=True)
-        self.by[some] = good[first][where]
-        chosen = mine[self.by[mine] < 0]
-        index = self.index
-        _enter(chosen, index.atoms, index.offsets, self.chosen, self.fill, self.rank, int(self.rank.max()) + 1)
-        self.by[chosen] = chosen
+        first = np.lexsort((self.chosen.rank[good], asked_well))
+        covered, where = np.unique(asked_well[first], return_index=True)
+        self.by[covered] = good[first][where]
+        uncovered = mine[self.by[mine] < 0]
+        _choose(uncovered, self.index, self.chosen, int(self.chosen.rank.max()) + 1)
+        self.by[uncovered] = uncovered
         return len(asked)
 
     def _candidates(self, mine: I64) -> tuple[I64, I64]:
         """Pairs of an operator's selections and chosen ones that may be processed for it."""
-        index, waiting, nothing = self.index, self.waiting, np.zeros(0, np.int64)
-        me = int(waiting.owner[mine[0]])
-        self.allowed[self.may.others[self.may.offsets[me] : self.may.offsets[me + 1]] if waiting.neighbours else ()] = (
-            me
-        )
+        processors, nothing = self.processors, np.zeros(0, np.int64)
+        me = int(self.waiting.owner[mine[0]])
+        if not processors.all_may:
+            processors.allowed[processors.others[processors.offsets[me] : processors.offsets[me + 1]]] = me
         asked = processed = nothing
         for _ in range(2):  # first how many, then which
-            found: int = _list_pairs(
-                mine, index.atoms, index.offsets, index.holder_offsets, self.chosen, self.fill, self.counts,
-                self.touched, waiting.owner, self.allowed, waiting.neighbours is None, asked, processed,
-            )  # fmt: skip
+            count: int = _list_pairs(
+                mine, self.index, self.waiting.owner, processors, self.chosen, self.met, asked, processed
+            )
             if asked is nothing:
-                asked, processed = np.empty(found, np.int64), np.empty(found, np.int64)
+                asked, processed = np.empty(count, np.int64), np.empty(count, np.int64)
         return asked, processed
 
 
 @jit
-def _meet(
-    s: int, atoms: I32, offsets: I64, holder_offsets: I64, chosen: I32, fill: I64, counts: I32, touched: I32
-) -> int:
-    """Chosen selections that have something in common with s: how many, and with how much."""
-    found = 0
-    for i in range(offsets[s], offsets[s + 1]):
-        for j in range(holder_offsets[atoms[i]], fill[atoms[i]]):
-            other = chosen[j]
-            if counts[other] == 0:
-                touched[found] = other
-                found += 1
-            counts[other] += 1
-    return found
+def _meet(s: int, index: Index, chosen: _Chosen, met: Met) -> int:
+    """Find the chosen selections that have something in common with s, and with how much. Returns how many they are."""
+    count = 0
+    for i in range(index.offsets[s], index.offsets[s + 1]):
+        atom = index.atoms[i]
+        for j in range(index.holder_offsets[atom], chosen.ends[atom]):
+            other = chosen.holders[j]
+            if met.counts[other] == 0:
+                met.selections[count] = other
+                count += 1
+            met.counts[other] += 1
+    return count
 
 
 @jit
 def _list_pairs(
-    mine: I64,
-    atoms: I32,
-    offsets: I64,
-    holder_offsets: I64,
-    chosen: I32,
-    fill: I64,
-    counts: I32,
-    touched: I32,
-    owner: I64,
-    allowed: I64,
-    all_may: bool,
-    asked: I64,
-    processed: I64,
+    mine: I64, index: Index, owner: I64, processors: _Processors, chosen: _Chosen, met: Met, asked: I64, processed: I64
 ) -> int:
-    """Pairs, as far as there is room for them; how many there are. `allowed[o]` is the last operator that o may
-    process for."""
+    """Write pairs as far as there is room for them. Returns how many there are."""
     pairs = 0
     for at in range(len(mine)):
-        found = _meet(mine[at], atoms, offsets, holder_offsets, chosen, fill, counts, touched)
-        for k in range(found):
-            other = touched[k]
-            counts[other] = 0
-            if all_may or allowed[owner[other]] == owner[mine[at]]:
+        count = _meet(mine[at], index, chosen, met)
+        for k in range(count):
+            other = met.selections[k]
+            met.counts[other] = 0
+            if processors.all_may or processors.allowed[owner[other]] == owner[mine[at]]:
                 if pairs < len(asked):
                     asked[pairs], processed[pairs] = mine[at], other
                 pairs += 1
@@ -144,65 +145,66 @@ def _list_pairs(
 
 
 @jit
-def _enter(new: I64, atoms: I32, offsets: I64, chosen: I32, fill: I64, rank: I64, first: int) -> None:
-    """Line 17."""
-    for k in range(len(new)):
-        s = new[k]
-        rank[s] = first + k
-        for i in range(offsets[s], offsets[s + 1]):
-            chosen[fill[atoms[i]]] = s
-            fill[atoms[i]] += 1
+def _choose(selections: I64, index: Index, chosen: _Chosen, first_rank: int) -> None:
+    """Line 17, for several selections."""
+    for k in range(len(selections)):
+        _choose_one(selections[k], index, chosen, first_rank + k)
+
+
+@inlined
+def _choose_one(s: int, index: Index, chosen: _Chosen, rank: int) -> None:
+    """Line 17: enter a selection as chosen."""
+    chosen.rank[s] = rank
+    for i in range(index.offsets[s], index.offsets[s + 1]):
+        atom = index.atoms[i]
+        chosen.holders[chosen.ends[atom]] = s
+        chosen.ends[atom] += 1
 
 
 @jit
 def _cover(
-    order: I64,
-    atoms: I32,
-    offsets: I64,
-    holder_offsets: I64,
-    owner: I64,
-    precision: F64,
-    recall: F64,
-    may_offsets: I64,
-    may: I64,
-    all_may: bool,
-    chosen: I32,
-    fill: I64,
-    rank: I64,
-    counts: I32,
-    touched: I32,
-    allowed: I64,
-    by: I64,
+    order: I64, index: Index, asking: Asking, processors: _Processors, chosen: _Chosen, met: Met, by: I64
 ) -> int:
-    """Lines 4 to 20. `allowed[o]` is the last selection for whose operator o may process. Pairs judged."""
+    """Lines 4 to 20. Returns how many pairs were judged."""
     judged, ranks = 0, 0
     for at in range(len(order)):
         s = order[at]
-        size, mine = offsets[s + 1] - offsets[s], owner[s]
-        found = _meet(s, atoms, offsets, holder_offsets, chosen, fill, counts, touched)
-        if not all_may:
-            for k in range(may_offsets[mine], may_offsets[mine + 1]):
-                allowed[may[k]] = s
-        first = -1
-        for k in range(found):
-            other = touched[k]
-            theirs = owner[other]
-            may_process = theirs != mine and (all_may or allowed[theirs] == s)
-            if may_process and (first < 0 or rank[other] < rank[first]):
-                processed = offsets[other + 1] - offsets[other]
-                if is_enough(counts[other], size, processed, precision[mine], recall[mine]):
-                    first = other
-        for k in range(found):
-            other = touched[k]
-            counts[other] = 0
-            theirs = owner[other]
-            if theirs != mine and (all_may or allowed[theirs] == s) and (first < 0 or rank[other] <= rank[first]):
+        mine = asking.owner[s]
+        count = _meet(s, index, chosen, met)
+        if not processors.all_may:
+            for k in range(processors.offsets[mine], processors.offsets[mine + 1]):
+                processors.allowed[processors.others[k]] = s
+        first = _first_enough(s, count, index, asking, processors, chosen, met)
+        for k in range(count):
+            other = met.selections[k]
+            met.counts[other] = 0
+            theirs = asking.owner[other]
+            may_process = theirs != mine and (processors.all_may or processors.allowed[theirs] == s)
+            if may_process and (first < 0 or chosen.rank[other] <= chosen.rank[first]):
                 judged += 1
         by[s] = first
         if first < 0:
-            by[s], rank[s] = s, ranks
+            by[s] = s
+            _choose_one(s, index, chosen, ranks)
             ranks += 1
-            for i in range(offsets[s], offsets[s + 1]):
-                chosen[fill[atoms[i]]] = s
-                fill[atoms[i]] += 1
     return judged
+
+
+@inlined
+def _first_enough(
+    s: int, count: int, index: Index, asking: Asking, processors: _Processors, chosen: _Chosen, met: Met
+) -> int:
+    """Of the chosen selections that s has met, the first that may be processed for it and suffices; -1: none."""
+    owner, offsets, rank = asking.owner, index.offsets, chosen.rank
+    mine, size = owner[s], offsets[s + 1] - offsets[s]
+    precision, recall = asking.precision[mine], asking.recall[mine]
+    first = -1
+    for k in range(count):
+        other = met.selections[k]
+        theirs = owner[other]
+        may_process = theirs != mine and (processors.all_may or processors.allowed[theirs] == s)
+        if may_process and (first < 0 or rank[other] < rank[first]):
+            processed = offsets[other + 1] - offsets[other]
+            if is_enough(met.counts[other], size, processed, precision, recall):
+                first = other
+    return first
