@@ -47,12 +47,15 @@ class Region:
     def contains(
         self, x_min: F64, y_min: F64, x_max: F64 | None = None, y_max: F64 | None = None
     ) -> npt.NDArray[np.bool_]:
-        """Which extents are wholly inside; a place is an extent of one point. NaN is nowhere."""
-        dx, dy = np.abs(x_min - self.x), np.abs(y_min - self.y)
+        """Which extents are wholly inside, with all of their corners; a place is an extent of one point. NaN is
+        nowhere."""
+        shape = Shape(self.half_x, self.half_y, self.is_round)
+        middle = np.array([self.x]), np.array([self.y])
+        corners = [(x_min, y_min)]
         if x_max is not None and y_max is not None:
-            dx, dy = np.maximum(dx, np.abs(x_max - self.x)), np.maximum(dy, np.abs(y_max - self.y))
-        inside: npt.NDArray[np.bool_] = (dx <= self.half_x) & (dy <= self.half_y)
-        return inside & (dx * dx + dy * dy <= self.half_x * self.half_x) if self.is_round else inside
+            corners += [(x_min, y_max), (x_max, y_min), (x_max, y_max)]
+        inside: npt.NDArray[np.bool_] = np.logical_and.reduce([shape.holds(x, y, *middle)[0] for x, y in corners])
+        return inside
 
 
 @dataclass(frozen=True, slots=True)

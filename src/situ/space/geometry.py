@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from situ.graph.query import Around
 from situ.kernel.arrays import F64
-from situ.kernel.matching.machine import inlined
+from situ.kernel.matching.machine import inlined, jit
 
 #: The earth as a sphere: its mean radius.
 EARTH_M = 6_371_008.8
@@ -52,6 +53,29 @@ class Shape:
         farthest = np.minimum(np.abs(y) + (north if self.is_round else 0.0), 90.0)  # a circle is widest towards a pole
         width = np.maximum(np.cos(farthest * _RADIANS), 1e-12)
         return np.minimum(self.half_x / EARTH_M / _RADIANS / width, 180.0), np.full(len(y), north)
+
+    def holds(self, x: F64, y: F64, middle_x: F64, middle_y: F64) -> npt.NDArray[np.bool_]:
+        """Which places (columns) lie in the regions around which middles (rows), borders included. NaN is nowhere.
+
+        >>> square = Shape(2.0, 2.0)
+        >>> square.holds(np.array([0.0, 3.0]), np.zeros(2), np.array([1.0, 5.0]), np.zeros(2)).tolist()
+        [[True, True], [False, True]]
+        """
+        held = np.zeros((len(middle_x), len(x)), np.bool_)
+        _hold(x, y, middle_x, middle_y, self.half_x, self.half_y, self.is_round, self.degrees, held)
+        return held
+
+
+@jit
+def _hold(
+    x: F64, y: F64, middle_x: F64, middle_y: F64, half_x: float, half_y: float, is_round: bool, degrees: bool,
+    held: np.ndarray,
+) -> None:  # fmt: skip
+    for region in range(len(middle_x)):
+        for place in range(len(x)):
+            held[region, place] = is_inside(
+                x[place], y[place], middle_x[region], middle_y[region], half_x, half_y, is_round, degrees
+            )
 
 
 @inlined

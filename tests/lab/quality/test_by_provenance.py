@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 from situ.lab.quality.atoms import atoms_of_origins
-from situ.lab.quality.precision_recall import quality_of_masks, quality_of_sets, regions_hold
+from situ.lab.quality.precision_recall import quality_of_masks, quality_of_sets
 from situ.runtime.embedded import Engine
+from situ.space.geometry import Shape
 
 #: Every event around a consumer is a complex event, so what is delivered for an interest names all its atomic events.
 TEXT = """
@@ -54,9 +55,7 @@ def test_processed_for_one_interest_asked_by_another(shape: str, is_round: bool,
     for number, (now, following) in enumerate(pairwise(starts), start=1):
         lived = [(s, k, r) for s, k, r in every if now["ts"] - 4 <= r["ts"] <= following["ts"]]
         x, y = (np.array([row[axis] for _, _, row in lived]) for axis in "xy")
-        held = regions_hold(
-            x, y, *(np.array([now[a], following[a]]) for a in "xy"), half_x=10.0, half_y=10.0, is_round=is_round
-        )
+        held = Shape(10.0, 10.0, is_round).holds(x, y, *(np.array([now[a], following[a]]) for a in "xy"))
         by_regions = quality_of_masks(held[1:], held[:1])
         asked = [{"stream": s, "row": k} for (s, k, _), wanted in zip(lived, held[1], strict=True) if wanted]
         processed = [{"stream": o["stream"], "row": o["row"]} for o in delivered.get(number, [])]

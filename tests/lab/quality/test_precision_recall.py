@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from situ.lab.quality.atoms import AtomSets, atoms_of_origins
-from situ.lab.quality.precision_recall import MeasuredQuality, quality_of_masks, quality_of_sets, regions_hold
+from situ.lab.quality.precision_recall import MeasuredQuality, quality_of_masks, quality_of_sets
 from situ.runtime.embedded import Engine
+from situ.space.geometry import Shape
 
 
 def by_words(asked: set[object], processed: set[object]) -> tuple[float, float]:
@@ -118,7 +119,7 @@ def test_regions_over_events(is_round: bool) -> None:
     x, y = rng.integers(0, 20, (2, 60)).astype(float)
     x[::9] = np.nan
     centres = rng.integers(0, 20, (2, 8)).astype(float)
-    held = regions_hold(x, y, *centres, 5.0, 5.0, is_round)
+    held = Shape(5.0, 5.0, is_round).holds(x, y, *centres)
     quality = quality_of_masks(held[:4], held[4:])
 
     def inside(centre: int) -> set[object]:

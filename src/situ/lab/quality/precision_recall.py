@@ -69,17 +69,6 @@ def quality_of_masks(asked: Mask, processed: Mask) -> MeasuredQuality:
     return quality_of_counts(both, asked.sum(axis=1)[:, None], processed.sum(axis=1)[None, :])
 
 
-def regions_hold(x: F64, y: F64, centre_x: F64, centre_y: F64, half_x: float, half_y: float, is_round: bool) -> Mask:
-    """Which places (columns) lie in the regions around which centres (rows), borders included. NaN is nowhere.
-
-    >>> regions_hold(np.array([0.0, 3.0]), np.zeros(2), np.array([1.0, 5.0]), np.zeros(2), 2.0, 2.0, False).tolist()
-    [[True, True], [False, True]]
-    """
-    dx, dy = np.abs(x[None, :] - centre_x[:, None]), np.abs(y[None, :] - centre_y[:, None])
-    inside: Mask = (dx <= half_x) & (dy <= half_y)
-    return inside & (dx * dx + dy * dy <= half_x * half_x) if is_round else inside
-
-
 def shares(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> F64:
     """A share of nothing is 1, as everywhere in this package.
 

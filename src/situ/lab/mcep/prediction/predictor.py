@@ -12,7 +12,8 @@ import numpy as np
 
 from situ.core.errors import SituError
 from situ.kernel.arrays import F64, I64
-from situ.lab.quality.precision_recall import Mask, quality_of_masks, regions_hold
+from situ.lab.quality.precision_recall import Mask, quality_of_masks
+from situ.space.geometry import Shape
 
 Policy = Literal["greedy", "location"]
 
@@ -96,7 +97,8 @@ def determine_interests(
     >>> determine_interests(places, (0.0, 0.0), np.array([0.0, 12.0]), np.array([0.0, 12.0]), choice).tolist()
     [0, 8]
     """
-    held = regions_hold(event_x, event_y, places.x, places.y, choice.half_x, choice.half_y, choice.is_round)
+    shape = Shape(choice.half_x, choice.half_y, choice.is_round)
+    held = shape.holds(event_x, event_y, places.x, places.y)
     quality = quality_of_masks(held, held)  # [p, f]: that of what f processes for what p asks
     serves = (quality.precision > choice.precision) & (quality.recall > choice.recall)
     costs = held.sum(axis=1)

@@ -75,11 +75,8 @@ class QueryEvents:
         before_us = np.array(list(self.query.before_us.values()))
         since = region.start_us - self.query.lifetime_us - before_us
         some = self.between(int(since.min()), region.end_us)
-        dx, dy = np.abs(self.x[some] - region.x), np.abs(self.y[some] - region.y)
-        inside = (dx <= self.shape.half_x) & (dy <= self.shape.half_y)
+        inside = self.shape.holds(self.x[some], self.y[some], np.array([region.x]), np.array([region.y]))[0]
         inside &= self.times_us[some] >= since[self.codes[some]]
-        if self.shape.is_round:
-            inside &= dx * dx + dy * dy <= self.shape.half_x**2
         return np.flatnonzero(inside) + some.start
 
     def complex_events(self, regions: Sequence[Processing], atoms: Sequence[I64]) -> list[I64]:

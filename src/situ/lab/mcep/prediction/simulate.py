@@ -25,7 +25,7 @@ from situ.lab.mcep.prediction.predictor import InterestCriteria, Policy, dead_re
 from situ.lab.mcep.prediction.progress import Progress
 from situ.lab.mcep.prediction.regions import Processing, QueryEvents
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Mask, quality_of_masks, quality_of_sets, regions_hold
+from situ.lab.quality.precision_recall import Mask, quality_of_masks, quality_of_sets
 from situ.mobility.interests import BASIC, Updates, interests_of
 from situ.mobility.monitor import quality_interests
 from situ.space.event_store import EVER
@@ -260,10 +260,10 @@ def _best(events: QueryEvents, asked: Processing, graphs: list[_Graph], settings
     if not graphs:
         return -1
     recent = events.between(asked.start_us - settings.recent_us, asked.start_us)
-    x, y, shape = events.x[recent], events.y[recent], _shape(events)
-    wanted = regions_hold(x, y, np.array([asked.x]), np.array([asked.y]), *shape)
+    x, y, shape = events.x[recent], events.y[recent], events.shape
+    wanted = shape.holds(x, y, np.array([asked.x]), np.array([asked.y]))
     place_x, place_y = np.array([graph.x for graph in graphs]), np.array([graph.y for graph in graphs])
-    quality = quality_of_masks(wanted, regions_hold(x, y, place_x, place_y, *shape))
+    quality = quality_of_masks(wanted, shape.holds(x, y, place_x, place_y))
     enough = quality.suffices(*_thresholds(events))[0]
     return int(np.argmax(np.where(enough, (quality.precision + quality.recall)[0], -1.0))) if enough.any() else -1
 

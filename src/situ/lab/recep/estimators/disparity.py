@@ -16,6 +16,7 @@ from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask, shares
 from situ.lab.recep.estimators.overlap import PlaneRegions
+from situ.space.geometry import is_inside
 
 
 def disparity(sets: AtomSets, x: F64, y: F64, used: AtomSets, regions: PlaneRegions) -> F64:
@@ -60,8 +61,7 @@ def _count_held(
         for j in range(used_offsets[k], used_offsets[k + 1]):
             r = used[j]
             x_r, y_r, reach_x, reach_y = middle_x[r], middle_y[r], half_x[r], half_y[r]
-            squared = reach_x * reach_x if is_round[r] else np.inf
-            for i in range(offsets[k], offsets[k + 1]):  # without branches: where an event lies cannot be foreseen
-                dx, dy = abs(x[atoms[i]] - x_r), abs(y[atoms[i]] - y_r)
-                found += int((dx <= reach_x) & (dy <= reach_y) & (dx * dx + dy * dy <= squared))
+            for i in range(offsets[k], offsets[k + 1]):
+                at_x, at_y = x[atoms[i]], y[atoms[i]]
+                found += int(is_inside(at_x, at_y, x_r, y_r, reach_x, reach_y, is_round[r], False))
         held[k] = found

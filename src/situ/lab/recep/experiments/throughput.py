@@ -24,12 +24,13 @@ from situ.kernel.matching.machine import jit
 from situ.lab.claims import CheckedClaim
 from situ.lab.figure import QUICK, Experiment, Figure, Points, Say, Scale
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Mask, MeasuredQuality, regions_hold
+from situ.lab.quality.precision_recall import Mask, MeasuredQuality
 from situ.lab.recep.coverings.batches import Batched, Selections, by_time
 from situ.lab.recep.coverings.cover import mqc
 from situ.lab.recep.coverings.waiting import Covering, WaitingSelections
 from situ.lab.recep.estimators.pairs import Estimator, PairCounts, quality_of_pairs
 from situ.lab.recep.estimators.predict import OpenPairs, event_pattern
+from situ.space.geometry import Shape
 
 WINDOW = 30
 SELECTIONS, FEW_SELECTIONS = 10_000, 400
@@ -84,7 +85,7 @@ def workload(operators: int, selections: int, rng: np.random.Generator) -> Selec
     middle_x, middle_y = rng.uniform(HALF, 1 - HALF, (2, operators))
     count = RECENT + 8 * (needed + 10)  # twice what is needed on average
     x, y, values = rng.uniform(0, 1, (3, count))
-    holds = regions_hold(x, y, middle_x, middle_y, HALF, HALF, is_round=False)
+    holds = Shape(HALF, HALF).holds(x, y, middle_x, middle_y)
     taker, event = np.nonzero(holds[:, RECENT:])
     sizes = np.bincount(taker, minlength=operators)
     assert sizes.min() >= needed, "twice what is needed on average"
