@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
+from situ.graph.query import Window
 from situ.kernel.arrays import I64, NO_DEADLINE
 from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
 from situ.kernel.matching.order import counting_order, number_positions
@@ -132,15 +133,17 @@ class WindowContent:
     def _closing(self, store: Store, index: GroupIndex, before: int) -> tuple[I64, I64]:
         """By event, the numbers of the first and of the last window that close now and hold it; none, if the last comes
         before the first."""
-        every, over = self.window.every, self.window.over
+        every = self.window.every
+        first, last = windows_holding(self.window, self._places(store))
         if self.window.unit == "time":
-            # A window that ends at k * every holds an event at t if t < k * every <= t + over.
-            first, last = store.time // every + 1, (store.time + over) // every
             latest = last if before == NO_DEADLINE else np.minimum(last, before // every)
             return np.maximum(first, self.closed_before // every + 1), latest
         counted = self._counted(index)[store.group]
-        first, last = store.position // every, (store.position + over) // every - 1
         return np.maximum(first, self.closed[counted]), np.minimum(last, self.counts[counted] // every - 1)
+
+    def _places(self, store: Store) -> I64:
+        """What decides which windows hold an event: its time, or its position in its group."""
+        return store.time if self.window.unit == "time" else store.position
 
     def _members(self, store: Store, first: I64, last: I64) -> Members:
         counts = np.maximum(last - first + 1, 0)
@@ -186,13 +189,14 @@ class WindowContent:
 
     def retain(self, store: Store, index: GroupIndex, before: int) -> None:
         """Keep what windows that are still open need."""
+        _, last = windows_holding(self.window, self._places(store))
         if self.window.unit == "time":
-            kept = (store.time + self.window.over) // self.window.every * self.window.every > before
+            kept = last * self.window.every > before
             self.closed_before = max(self.closed_before, before)
         else:
             counted = self._counted(index)
             self.closed[counted] = self.counts[counted] // self.window.every
-            kept = (store.position + self.window.over) // self.window.every - 1 >= self.closed[counted][store.group]
+            kept = last >= self.closed[counted][store.group]
         self.retained = store.take(np.flatnonzero(kept))
 
     @property
@@ -279,6 +283,22 @@ class WindowContent:
 
 def _grown(values: I64, size: int) -> I64:
     return np.concatenate([values, np.zeros(size - len(values), np.int64)])
+
+
+def windows_holding(window: Window, places: I64) -> tuple[I64, I64]:
+    """By event, the numbers of the first and of the last window that hold it. `places` are the times of events, or
+    their positions where windows count events.
+
+    A window of time that ends at k * every holds an event at t if t < k * every <= t + over; its number is k. Windows
+    of events are numbered from 0.
+
+    >>> windows_holding(Window(every=10, over=20), np.array([0, 9, 10]))
+    (array([1, 1, 2]), array([2, 2, 3]))
+    >>> windows_holding(Window(every=2, over=2, unit="events"), np.array([0, 1, 2]))
+    (array([0, 0, 1]), array([0, 0, 1]))
+    """
+    first, last = places // window.every + 1, (places + window.over) // window.every
+    return (first, last) if window.unit == "time" else (first - 1, last - 1)
 
 
 def pieces_of_windows(first: I64, last: I64, most: int) -> list[tuple[int, int]]:

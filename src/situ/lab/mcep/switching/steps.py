@@ -21,6 +21,7 @@ from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
 from situ.kernel.compile import compile_operator
 from situ.kernel.operator import Context
 from situ.kernel.state.groups import GroupIndex
+from situ.kernel.windows import windows_holding
 from situ.lab.fresh_operator import fresh_operator
 from situ.lab.mcep.switching.buffer import NUMBER, as_bytes, origin_numbers, whole_numbers
 
@@ -126,8 +127,7 @@ def _of_windows(context: Context, inputs: Mapping[str, Batch]) -> Steps:
         if accepted
     ]
     group = GroupIndex().numbers(keys, len(times))
-    # A window that ends at k * every holds an event at t if t < k * every <= t + over.
-    first, last = times // kind.window.every + 1, (times + kind.window.over) // kind.window.every
+    first, last = windows_holding(kind.window, times)
     counts = np.maximum(last - first + 1, 0)
     event = np.repeat(np.arange(len(times)), counts)
     window = first[event] + np.arange(len(event)) - (np.cumsum(counts) - counts)[event]
