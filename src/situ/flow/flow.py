@@ -16,13 +16,13 @@ from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
 from situ.core.types import to_arrow
 from situ.flow.clock import BEGINNING
-from situ.flow.inbox import Inbox
+from situ.flow.inbox import Inbox, distinct
 from situ.graph.operators import Operator
 from situ.graph.query import Stream
-from situ.kernel.batch import Batch, concat, without_duplicates
+from situ.kernel.batch import Batch, concat
 from situ.kernel.compile import RuleProgram, start_operator
 from situ.kernel.matching.matcher import WORTH_A_THREAD
-from situ.kernel.operator import SLICE, Chosen, Conditions, Produced, RunningOperator
+from situ.kernel.operator import Chosen, Conditions, Produced, RunningOperator
 from situ.kernel.state.checks import numbers, require_times
 from situ.kernel.state.snapshot import digest_of, with_digest
 
@@ -156,13 +156,11 @@ class Flow:
             inbox.add(ready)
 
     def _distinct(self, port: Port, batch: Batch) -> Batch:
-        if port.stream is None or port.stream.unique is None or not self._readers[port]:
+        if port.stream is None or not self._readers[port]:
             return batch
-        ties = self.nodes[self._readers[port][0]].program.context.inputs[port.type].tie_attributes
-        apart = (SLICE,) if SLICE in batch.columns else ()  # slices have copies of their own
-        distinct, dropped = without_duplicates(batch, port.stream.unique, ties, apart)
+        events, dropped = distinct(batch, port.stream)
         self.duplicates += dropped
-        return distinct
+        return events
 
     def _process(self, level: list[_Node], passed: int, lows: Mapping[str, int], events: int) -> dict[str, Produced]:
         """Operators that do not read each other, side by side where there is enough to do."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from situ.kernel.batch import EXTENT, ORIGINS, Batch, concat, one_chunk
-from situ.kernel.operator import ORIGIN_LIST, SLICE, Conditions
+from situ.graph.query import Stream
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, concat, one_chunk, without_duplicates
+from situ.kernel.operator import ORIGIN_LIST, SLICE, Conditions, tie_attributes
 from situ.kernel.state.checks import damaged, numbers, require_columns, require_event_times
 from situ.kernel.state.groups import is_among
 from situ.lang.unparse import unparse_expression
@@ -82,6 +83,18 @@ class Inbox:
                 require_columns({"test": mask}, {"test": pa.bool_()}, whole=True)
                 batch.masks[conditions] = mask.to_numpy(zero_copy_only=False)
         self.add(batch)
+
+
+def distinct(batch: Batch, stream: Stream) -> tuple[Batch, int]:
+    """The events of a stream that time has passed, each once, and how many copies there were: rows of one time that
+    agree in the stream's `unique` attribute are one event. All rows of a time are in one batch.
+
+    This is where `unique` is applied, whoever reads the stream.
+    """
+    if stream.unique is None:
+        return batch, 0
+    apart = (SLICE,) if SLICE in batch.columns else ()  # slices have copies of their own
+    return without_duplicates(batch, stream.unique, tie_attributes(stream), apart)
 
 
 def _lacking(names: Iterable[str]) -> Mapping[str, pa.Array]:

@@ -24,7 +24,7 @@ from situ.flow.active import Active, Switch, in_spatiotemporal_order
 from situ.flow.clock import BEGINNING
 from situ.flow.consumers import Consumers
 from situ.flow.flow import Flow, Port
-from situ.flow.inbox import CARRIED, Inbox
+from situ.flow.inbox import CARRIED, Inbox, distinct
 from situ.graph.query import Stream
 from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.batch import (
@@ -34,7 +34,6 @@ from situ.kernel.batch import (
     concat,
     in_total_order,
     one_chunk,
-    without_duplicates,
 )
 from situ.kernel.operator import ORIGIN_LIST, Conditions, no_events
 from situ.kernel.state.checks import (
@@ -204,8 +203,7 @@ class MovingFlow:
     def _keep(self, name: str, batch: Batch) -> None:
         """Into the event store: events that some rule may take, in order, with what is known of them."""
         stream, ties = self.streams[name], self.program.ties(name)
-        if stream.unique is not None:
-            batch, _ = without_duplicates(batch, stream.unique, ties)
+        batch, _ = distinct(batch, stream)
         functions = self.program.programs[self.query.name].context.functions
         calls = Calls(functions=functions, errors=self.failed_calls)
         masks = {conditions: batch.mask(conditions, calls) for conditions in self._tests[name]}

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from situ.core.errors import InputError
 from situ.core.types import INT
+from situ.flow.inbox import distinct
 from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.rows.conform import conform
 from situ.kernel.arrays import I64
-from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, without_duplicates
+from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
 from situ.kernel.operator import ORIGIN, ORIGIN_LIST
 from situ.runtime.embedded.pieces import StreamReader
 
@@ -46,19 +47,15 @@ class SimulatedEvents:
         return len(self.batch)
 
 
-def observed(stream: Stream, occurred: Occurred, ties: tuple[str, ...]) -> SimulatedEvents:
-    """The events of a stream. Rows that do not fit its declaration are none, and of duplicates one counts.
-
-    `ties` are the attributes that order events of equal time.
-    """
+def observed(stream: Stream, occurred: Occurred) -> SimulatedEvents:
+    """The events of a stream. Rows that do not fit its declaration are none, and of duplicates one counts."""
     placed = replace(stream, attributes=(*stream.attributes, AttributeDeclaration(_SITE, INT)))
     rows = occurred.rows.append_column(_SITE, pa.array(occurred.sites, pa.int64()))
     conformed = conform(rows, placed, place=f"rows of {stream.name}")
     batch = StreamReader(placed, frozenset(EXTENT), provenance=False).batch(conformed)
     if stream.location is not None:
         batch.require(EXTENT)
-    if stream.unique is not None:
-        batch, _ = without_duplicates(batch, stream.unique, ties)
+    batch, _ = distinct(batch, stream)
     batch = batch.take(np.argsort(batch.times, kind="stable"))
     sites = batch.columns[_SITE].to_numpy()
     return SimulatedEvents(numbered(stream.name, batch), sites, batch.times * 1000)

@@ -197,8 +197,7 @@ class _Simulation:
                 continue
             if stream.name not in given:
                 raise InputError(f"no events of {stream.name}", remedy="Give a table of them, if need be without rows.")
-            context = next(r.context for r in self.readers if stream.name in r.context.inputs)
-            known = observed(stream, given[stream.name], context.inputs[stream.name].tie_attributes)
+            known = observed(stream, given[stream.name])
             sources = self.problem.sources[stream.name].sites
             elsewhere = known.sites[~np.isin(known.sites, sources)]
             if len(elsewhere):
