@@ -17,6 +17,7 @@ from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import inlined, jit
 from situ.mobility.interests import Interests, Updates, in_order, interests_at
 from situ.space.geometry import is_inside
+from situ.space.precision_recall import precision_and_recall
 
 #: The events of a stream, sorted by time: times, x and y.
 Located = tuple[I64, F64, F64]
@@ -160,6 +161,5 @@ def _is_still_good(
         asked += int(is_asked)
         processed += int(is_processed)
         both += int(is_asked and is_processed)
-    # A share of nothing is 1, as in lab/quality/precision_recall.py.
-    is_precise = processed == 0 or both / processed >= condition.precision
-    return is_precise and (asked == 0 or both / asked >= condition.recall)
+    precision, recall = precision_and_recall(both, asked, processed)
+    return precision >= condition.precision and recall >= condition.recall

@@ -1,22 +1,15 @@
-"""Precision and recall of what was processed against what was asked (MCEP, section 3.1; RECEP, section 3).
-
-    precision(s, s') = |a(s) & a(s')| / |a(s')|        how little of what was processed is noise
-    recall(s, s')    = |a(s) & a(s')| / |a(s)|         how much of what was asked was processed
-
-s is what was asked, s' what was processed, and a() the set of atomic events behind it. A share of nothing (0 / 0) is 1:
-where nothing was processed nothing is noise, and where nothing was asked nothing is missing.
-"""
+"""Precision and recall (space/precision_recall.py) of many results at once: of counts, of sets and of masks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from situ.kernel.arrays import F64, I64
 from situ.lab.quality.atoms import AtomSets, common
+from situ.space.precision_recall import shares
 
 Mask = npt.NDArray[np.bool_]
 
@@ -67,14 +60,3 @@ def quality_of_masks(asked: Mask, processed: Mask) -> MeasuredQuality:
     """
     both = np.rint(asked.astype(np.float64) @ processed.astype(np.float64).T).astype(np.int64)
     return quality_of_counts(both, asked.sum(axis=1)[:, None], processed.sum(axis=1)[None, :])
-
-
-def shares(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> F64:
-    """A share of nothing is 1, as everywhere in this package.
-
-    >>> shares(np.array([0.5, 0.0]), np.array([2.0, 0.0])).tolist()
-    [0.25, 1.0]
-    """
-    some = whole > 0
-    found: F64 = np.where(some, part / np.where(some, whole, 1), 1.0)
-    return found

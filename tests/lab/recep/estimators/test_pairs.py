@@ -9,8 +9,9 @@ import pytest
 
 from lab.recep.estimators.random_selections import by_words, pairs_of, random_pairs, random_sets, sets_of
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import quality_of_sets, shares
+from situ.lab.quality.precision_recall import quality_of_sets
 from situ.lab.recep.estimators.pairs import Estimator, quality_of_pairs
+from situ.space.precision_recall import shares
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -17,6 +17,7 @@ from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.coverings.waiting import Neighbours, WaitingSelections
 from situ.lab.recep.estimators.pairs import Estimator
+from situ.space.precision_recall import precision_and_recall
 
 #: Pairs found before they are put away, and before they are estimated: estimators may take much more room.
 CHUNK = 1 << 21
@@ -201,9 +202,9 @@ def _invert(values: I32, offsets: I64, fill: I64, sets: I32) -> None:
 
 @inlined
 def is_enough(both: int, asked: int, processed: int, precision: float, recall: float) -> bool:
-    """Whether a pair keeps both thresholds. Divided as in lab/quality, so that both say the same. No size is 0: see
-    `Index`."""
-    return both / processed >= precision and both / asked >= recall
+    """Whether neither figure of a pair is below its threshold."""
+    precise, complete = precision_and_recall(both, asked, processed)
+    return precise >= precision and complete >= recall
 
 
 @jit
@@ -264,7 +265,7 @@ def _write_pairs(
     for k in range(count):
         other = met.selections[k]
         theirs = owner[other]
-        of_mine, of_theirs = counts[other] / size, counts[other] / (offsets[other + 1] - offsets[other])
+        of_theirs, of_mine = precision_and_recall(counts[other], size, offsets[other + 1] - offsets[other])
         counts[other] = 0
         if theirs == mine:
             continue

@@ -14,9 +14,10 @@ import numpy as np
 from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import Mask, shares
+from situ.lab.quality.precision_recall import Mask
 from situ.lab.recep.estimators.overlap import PlaneRegions
 from situ.space.geometry import is_inside
+from situ.space.precision_recall import shares
 
 
 def disparity(sets: AtomSets, x: F64, y: F64, used: AtomSets, regions: PlaneRegions) -> F64:

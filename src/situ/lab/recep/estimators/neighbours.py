@@ -20,8 +20,9 @@ import numpy as np
 from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
 from situ.lab.quality.atoms import AtomSets
-from situ.lab.quality.precision_recall import MeasuredQuality, shares
+from situ.lab.quality.precision_recall import MeasuredQuality
 from situ.lab.recep.estimators.pairs import are_apart, check_pairs, from_zero, mark
+from situ.space.precision_recall import shares
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ import numpy as np
 from situ.core.errors import InputError
 from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import jit
-from situ.lab.quality.precision_recall import Mask, MeasuredQuality, shares
+from situ.lab.quality.precision_recall import Mask, MeasuredQuality
 from situ.lab.recep.estimators.pairs import check_pairs
+from situ.space.precision_recall import shares
 
 
 @dataclass(frozen=True, slots=True)

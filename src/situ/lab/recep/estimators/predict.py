@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.lab.quality.precision_recall import MeasuredQuality, shares
+from situ.lab.quality.precision_recall import MeasuredQuality
 from situ.lab.recep.estimators.pairs import PairCounts
+from situ.space.precision_recall import shares
 
 
 @dataclass(frozen=True, slots=True)
