@@ -67,21 +67,6 @@ class Groups:
         return "\n".join(lines)
 
 
-def all_at(groups: Groups, operator: I64, x: F64, y: F64) -> Groups:
-    """These operators are there, by number, at these places, and no others: who is new joins, who is missing has left.
-
-    >>> nobody = Groups.empty(DividedSquare(0.0, 0.0, 100.0, most=1))
-    >>> print(all_at(nobody, np.array([3, 7]), np.array([90.0, 10.0]), np.full(2, 10.0)))
-    2 operators in 2 groups of at most 1
-      cell 4 share 0: 7
-      cell 5 share 0: 3
-    """
-    before = np.full(len(operator), -1, np.int64)
-    known = np.isin(operator, groups.operator)
-    before[known] = groups.group[np.searchsorted(groups.operator, operator[known])]
-    return _regroup(groups.region, operator, x, y, before, groups.divided)
-
-
 def regroup(region: DividedSquare, x: F64, y: F64) -> Groups:
     """Groups of operators 0, 1, ... from nothing: in the cells that they would be in if they joined one by one.
 
@@ -89,11 +74,14 @@ def regroup(region: DividedSquare, x: F64, y: F64) -> Groups:
     array([4, 5])
     """
     nothing = np.zeros(0, np.int64)
-    return _regroup(region, np.arange(len(x)), x, y, np.full(len(x), -1, np.int64), nothing)
+    return regroup_after(region, np.arange(len(x)), x, y, np.full(len(x), -1, np.int64), nothing)
 
 
-def _regroup(region: DividedSquare, operator: I64, x: F64, y: F64, before: I64, divided: I64) -> Groups:
-    """Level by level: a cell is divided if it holds too many, or was divided and holds more than half of that."""
+def regroup_after(region: DividedSquare, operator: I64, x: F64, y: F64, before: I64, divided: I64) -> Groups:
+    """Groups of operators, by number, that were in the groups `before` (-1: in none) when these cells were divided.
+
+    Level by level: a cell is divided if it holds too many, or was divided and holds more than half of that.
+    """
     code = _codes(region, x, y)
     cell, left = np.ones(len(x), np.int64), np.arange(len(x))
     now = []
