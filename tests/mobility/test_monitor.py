@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from situ.mobility.interests import Updates
-from situ.mobility.monitor import Condition, LastPlaces, Located, heed, quality_interests, together
+from situ.mobility.monitor import Condition, LastPlaces, heed, quality_interests
+from situ.space.pairs import Located, together
 
 Row = dict[str, Any]
 SHAPES = ((6.0, 6.0, True), (6.0, 6.0, False), (9.0, 4.0, False))

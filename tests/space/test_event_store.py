@@ -13,6 +13,8 @@ from situ.core.errors import InputError
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import EXTENT, Batch
 from situ.space.event_store import Asking, EventStore, Region, evict_before
+from situ.space.geometry import Shape
+from situ.space.pairs import Regions
 
 Row = dict[str, Any]
 TYPES = ("Car", "Jam")
@@ -100,6 +102,11 @@ def check_answers(rng: np.random.Generator, expected: ListStore, store: EventSto
         assert found.batch.times.tolist() == [row["time"] for row in located]
         np.testing.assert_array_equal(found.x, [row["x"] for row in located])
         assert ids(store.inside(event_type, since, until, region)) == inside
+    for types in (TYPES, TYPES[:1]):
+        rows = [row for event_type in types for row in expected.located(event_type, since, until)]
+        count = sum(abs(row["x"] - region.x) <= 9 and abs(row["y"] - region.y) <= 9 for row in rows)
+        asked = Regions(np.array([since]), np.array([until]), np.array([region.x]), np.array([region.y]))
+        assert store.placed(types, since, Shape(9.0, 9.0)).counts(asked).tolist() == [count]
     return some
 
 
@@ -142,6 +149,16 @@ def test_many_small_adds_are_few_segments() -> None:
         add(store, [time], time)
     assert len(store._segments["Car"]) <= 10
     assert ids(store.located("Car", 0, 999).batch) == list(range(1000))
+
+
+def test_one_segment_is_indexed_once() -> None:
+    store = EventStore()
+    add(store, [1, 2, 3])
+    shape = Shape(1.0, 1.0)
+    assert store.placed(["Car", "Lamp"], 2, shape) is store.placed(["Car"], 0, shape)
+    store.evict("Car", 2)
+    assert store.placed(["Car"], 2, shape).times_us.tolist() == [1, 2, 3]
+    assert store.placed(["Car"], 0, shape).times_us.tolist() == [2, 3]
 
 
 def test_a_type_that_nobody_added_has_no_events() -> None:

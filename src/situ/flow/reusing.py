@@ -38,7 +38,7 @@ from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY
 from situ.reuse.deal import UNDIVIDED, Shards, deal
 from situ.reuse.regions import beginning, share
 from situ.reuse.totals import Totals
-from situ.space.pairs import PlacedEvents, Regions
+from situ.space.pairs import Regions
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class ReusingFlow(MovingFlow):
     def _shared(self, new: Active) -> tuple[Served, Active]:
         """By which regions new interests, which come by their start, are served; and the regions that are new."""
         some, known = new.interests, self._regions_open.interests
-        events = self._all_events()
         asked = Regions(some.start_us - self._longest_us, some.end_us, some.x, some.y)
+        events = self._store.placed(self.streams, int(asked.since_us.min()), self._shape)
         shared = share(events, known.x, known.y, known.start_us - self._longest_us, asked, *self._least, self._going)
         own = shared.by - len(known)  # the interest whose region it is; none, if it was there before
         run, first, until = np.full(len(new), -1, np.int64), np.empty(len(new), np.int64), np.empty(len(new), np.int64)
@@ -155,14 +155,6 @@ class ReusingFlow(MovingFlow):
             recall=float(shared.recall.sum()),
         )  # fmt: skip
         return Served(new, of, shared.precision, shared.recall), Active(regions, keys)
-
-    def _all_events(self) -> PlacedEvents:
-        """The events of all streams by time."""
-        stored = [self._store.located(name, BEGINNING, NO_DEADLINE) for name in self.streams]
-        times = np.concatenate([events.batch.times for events in stored])
-        x, y = np.concatenate([events.x for events in stored]), np.concatenate([events.y for events in stored])
-        order = np.argsort(times, kind="stable")
-        return PlacedEvents.of(times[order], x[order], y[order], self._shape)
 
     def _begun(self, regions: Active, passed: int) -> Iterator[Batch]:
         """What new regions find. Those that go on join the others."""

@@ -17,10 +17,8 @@ from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import inlined, jit
 from situ.mobility.interests import Interests, Updates, in_order, interests_at
 from situ.space.geometry import is_inside
+from situ.space.pairs import Located, together
 from situ.space.precision_recall import precision_and_recall
-
-#: The events of a stream, sorted by time: times, x and y.
-Located = tuple[I64, F64, F64]
 
 
 class Condition(NamedTuple):
@@ -87,15 +85,6 @@ def quality_interests(
     x, y = updates.x[rows], updates.y[rows]
     heeded, _ = heed(numbers, updates.times_us[rows], x, y, places, together(streams), condition)
     return interests_at(updates, rows[heeded])
-
-
-def together(streams: Sequence[Located]) -> Located:
-    """The events of several streams by time."""
-    if not streams:
-        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
-    times, x, y = (np.concatenate(columns) for columns in zip(*streams, strict=True))
-    order = np.argsort(times, kind="stable")
-    return times[order], x[order], y[order]
 
 
 def heed(

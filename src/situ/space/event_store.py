@@ -21,7 +21,7 @@ from situ.kernel.batch import EXTENT, Batch, as_timestamps, concat, one_chunk
 from situ.kernel.matching.order import is_sorted
 from situ.kernel.state.checks import require_columns, require_event_times, require_sorted
 from situ.space.geometry import Shape
-from situ.space.pairs import PlacedEvents, Regions
+from situ.space.pairs import PlacedEvents, Regions, together
 
 #: No event is older.
 EVER = np.iinfo(np.int64).min
@@ -185,6 +185,24 @@ class EventStore:
         for segment, asked in self._asked(event_type, regions):
             yield segment.events, *segment.placed(shape).pairs(asked)
 
+    def placed(self, event_types: Iterable[str], since_us: int, shape: Shape) -> PlacedEvents:
+        """The events of some types from `since_us` on, and perhaps earlier ones, in one grid.
+
+        Where one segment has all of them, that is its index, which is made once.
+        """
+        concerned = [
+            (event_type, segment)
+            for event_type in event_types
+            for segment in self._segments.get(event_type, [])
+            if since_us <= segment.latest_us
+        ]
+        if len(concerned) == 1:
+            ((event_type, segment),) = concerned
+            if since_us >= self._evicted_us.get(event_type, EVER):  # nobody counts what has been evicted
+                return segment.placed(shape)
+        stored = [segment.stored.between(since_us, np.iinfo(np.int64).max) for _, segment in concerned]
+        return PlacedEvents.of(*together([(events.batch.times, events.x, events.y) for events in stored]), shape)
+
     def _asked(self, event_type: str, regions: Regions) -> Iterator[tuple[_Segment, Regions]]:
         """Segments that regions may have events of; they ask for nothing that has been evicted."""
         since_us = np.maximum(regions.since_us, self._evicted_us.get(event_type, EVER))
@@ -240,6 +258,11 @@ class _Segment:
 
     def __len__(self) -> int:
         return len(self.events) - self.evicted
+
+    @property
+    def latest_us(self) -> int:
+        """The largest time of its events; EVER if it has none."""
+        return int(self.events.batch.times[-1]) if len(self) else EVER
 
     @property
     def allocated(self) -> int:

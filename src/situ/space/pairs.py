@@ -6,6 +6,7 @@ those of the few cells that it reaches into, between the times that it asks for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -22,6 +23,19 @@ CELLS_PER_EVENT = 4
 Reached: TypeAlias = tuple[F64, I64, I64]
 #: A part of a cell, so that rounding leaves nothing out.
 ROUNDING = 1e-6
+
+
+#: The events of a stream, sorted by time: times, x and y.
+Located: TypeAlias = tuple[I64, F64, F64]
+
+
+def together(streams: Sequence[Located]) -> Located:
+    """The events of several streams by time."""
+    if not streams:
+        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+    times, x, y = (np.concatenate(columns) for columns in zip(*streams, strict=True))
+    order = np.argsort(times, kind="stable")
+    return times[order], x[order], y[order]
 
 
 @dataclass(frozen=True, slots=True)
