@@ -21,6 +21,7 @@ from situ.kernel.arrays import F64, I64, NO_DEADLINE
 from situ.kernel.matching.machine import inlined, jit
 from situ.space.geometry import distance_m, is_inside
 from situ.space.pairs import EventColumns, PlacedEvents, RegionColumns, Regions, RegionShape, first_from
+from situ.space.precision_recall import precision_and_recall
 
 #: So many regions are tried for an interest, the nearest ones.
 TRIES = 8
@@ -161,8 +162,7 @@ def _share(
             tried += 1
             processed, both = _judge(region, own, events, regions, shape)
             account[EVENTS_JUDGED] += processed
-            precision = both / processed if processed else 1.0
-            recall = both / service.sizes[interest] if service.sizes[interest] else 1.0
+            precision, recall = precision_and_recall(both, service.sizes[interest], processed)
             if regions.until_us[own] == NO_DEADLINE:  # of the time to come, the regions say how much they share
                 to_come = _shared_area(region, own, regions, shape)
                 precision, recall = min(precision, to_come), min(recall, to_come)
