@@ -90,21 +90,21 @@ def interests(of: pa.Table) -> Interests:
 
 def _fastest(run: Callable[[], int], repeats: int = REPEATS) -> tuple[int, float]:
     """What a run finds, and the seconds of the fastest one."""
-    found, seconds = 0, float("inf")
+    waves, seconds = 0, float("inf")
     for _ in range(repeats):
         begun = time.perf_counter()
-        found = run()
+        waves = run()
         seconds = min(seconds, time.perf_counter() - begun)
-    return found, seconds
+    return waves, seconds
 
 
 def _compared(name: str, ours: tuple[int, float], theirs: tuple[int, float], detail: str, least: float) -> BenchFigure:
-    (found, seconds), (expected, plain_seconds) = ours, theirs
-    if found != expected:
-        raise SituError(f"{name}: {found:,} waves, and {expected:,} the plain way", remedy="One of the two is wrong.")
+    (waves, seconds), (expected, plain_seconds) = ours, theirs
+    if waves != expected:
+        raise SituError(f"{name}: {waves:,} waves, and {expected:,} the plain way", remedy="One of the two is wrong.")
     ratio = round(plain_seconds / seconds, 1)
-    detail = f"{detail}: {found:,} waves in {seconds:.2f} s; {plain_seconds:.2f} s the plain way"
-    measured = {"seconds": seconds, "plain_seconds": plain_seconds, "found": found}
+    detail = f"{detail}: {waves:,} waves in {seconds:.2f} s; {plain_seconds:.2f} s the plain way"
+    measured = {"seconds": seconds, "plain_seconds": plain_seconds, "found": waves}
     return BenchFigure(name, ratio, "x", detail, measured, Bar("at least", least))
 
 
@@ -114,31 +114,31 @@ def _compared(name: str, ours: tuple[int, float], theirs: tuple[int, float], det
 def embedded_figures(say: Say) -> Iterator[BenchFigure]:
     """Against one plain query for each interest, on its own slice of time."""
     rows, of = trace(), drivers(EMBEDDED_DRIVERS)
-    some = interests(of)
-    say(f"embedded: {len(some):,} interests of {EMBEDDED_DRIVERS} drivers")
+    asking = interests(of)
+    say(f"embedded: {len(asking):,} interests of {EMBEDDED_DRIVERS} drivers")
     ours = _fastest(lambda: _found(Engine(MOVING), {"Vehicle": rows, "Driver": of}))
     say("embedded: a query for each interest")
-    theirs = _fastest(lambda: _restarted(rows, some), 1)
-    yield _compared(f"{EMBEDDED_DRIVERS} drivers, embedded", ours, theirs, f"{len(some):,} interests", 5.0)
+    theirs = _fastest(lambda: _restarted(rows, asking), 1)
+    yield _compared(f"{EMBEDDED_DRIVERS} drivers, embedded", ours, theirs, f"{len(asking):,} interests", 5.0)
 
 
 def _found(engine: Engine, tables: dict[str, pa.Table]) -> int:
     return sum(output.complex_events["Wave"].num_rows for output in engine.run(tables))
 
 
-def _restarted(rows: pa.Table, some: Interests) -> int:
+def _restarted(rows: pa.Table, asking: Interests) -> int:
     times, x, y = (rows[name].to_numpy() for name in ("time_us", "x", "y"))
-    begin = np.searchsorted(times, some.start_us - LIFETIME_US - WITHIN_US, side="left")
-    end = np.searchsorted(times, some.end_us, side="right")
-    found = 0
-    for n in range(len(some)):
+    begin = np.searchsorted(times, asking.start_us - LIFETIME_US - WITHIN_US, side="left")
+    end = np.searchsorted(times, asking.end_us, side="right")
+    waves = 0
+    for n in range(len(asking)):
         mine = slice(begin[n], end[n])
-        inside = np.maximum(abs(x[mine] - some.x[n]), abs(y[mine] - some.y[n])) <= SIZE_M / 2
+        inside = np.maximum(abs(x[mine] - asking.x[n]), abs(y[mine] - asking.y[n])) <= SIZE_M / 2
         table = rows.slice(begin[n], end[n] - begin[n]).filter(pa.array(inside))
         for output in Engine(PLAIN).run({"Vehicle": table}):
             at = output.complex_events["Wave"]["_time"].cast(pa.int64()).to_numpy()
-            found += int(np.count_nonzero((at >= some.start_us[n] - LIFETIME_US) & (at <= some.end_us[n])))
-    return found
+            waves += int(np.count_nonzero((at >= asking.start_us[n] - LIFETIME_US) & (at <= asking.end_us[n])))
+    return waves
 
 
 def switching(say: Say) -> Iterator[BenchFigure]:
@@ -153,27 +153,33 @@ def spark_figures(say: Say) -> Iterator[BenchFigure]:
     """Against a join of vehicles and interests by cells and time, every pair of which crosses to Python."""
     spark = spark_session()
     of = drivers(SPARK_DRIVERS)
-    some = interests(of)
+    asking = interests(of)
     with tempfile.TemporaryDirectory() as directory:
         files = {name: Path(directory) / f"{name}.parquet" for name in ("Vehicle", "Driver")}
         for name, table in (("Vehicle", trace()), ("Driver", of)):
             pq.write_table(table, files[name], row_group_size=50_000)
-        say(f"Spark: {len(some):,} interests of {SPARK_DRIVERS:,} drivers")
+        say(f"Spark: {len(asking):,} interests of {SPARK_DRIVERS:,} drivers")
         frames = {name: spark.read.parquet(str(path)) for name, path in files.items()}
         ours = _fastest(lambda: detect(MOVING, frames)["Wave"].count())
         say("Spark: a join, every pair of which crosses to Python")
         crossed: list[int] = []
-        theirs = _fastest(lambda: _joined(spark, frames["Vehicle"], some, crossed), 1)
-    detail = f"{len(some):,} interests, {crossed[0]:,} pairs"
+        theirs = _fastest(lambda: _joined(spark, frames["Vehicle"], asking, crossed), 1)
+    detail = f"{len(asking):,} interests, {crossed[0]:,} pairs"
     yield _compared(f"{SPARK_DRIVERS:,} drivers, Spark", ours, theirs, detail, 2.0)
 
 
-def _joined(spark: SparkSession, vehicles: DataFrame, some: Interests, crossed: list[int]) -> int:
+def _joined(spark: SparkSession, vehicles: DataFrame, asking: Interests, crossed: list[int]) -> int:
     """Cells are as large as regions, slices of time as long as a region looks back."""
     slice_us = LIFETIME_US + WITHIN_US + SWITCH_US
     last = int(trace()["time_us"].to_numpy().max())
-    end = np.minimum(some.end_us, last)
-    columns = {"interest": np.arange(len(some)), "start": some.start_us, "end": end, "at_x": some.x, "at_y": some.y}
+    end = np.minimum(asking.end_us, last)
+    columns = {
+        "interest": np.arange(len(asking)),
+        "start": asking.start_us,
+        "end": end,
+        "at_x": asking.x,
+        "at_y": asking.y,
+    }
     regions = spark.createDataFrame(pa.table(columns))
     since = F.col("start") - (LIFETIME_US + WITHIN_US)
     reached = (
@@ -200,7 +206,7 @@ def _joined(spark: SparkSession, vehicles: DataFrame, some: Interests, crossed: 
 def _detected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All waves of a partition's interests, less those that are not delivered."""
     rows = pa.Table.from_batches(list(batches))
-    found = 0
+    waves = 0
     if rows.num_rows:
         heads = rows.group_by("interest").aggregate([("start", "min"), ("end", "min")])
         key, start, end = (heads[name].to_numpy() for name in ("interest", "start_min", "end_min"))
@@ -209,8 +215,8 @@ def _detected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             wave = output.complex_events["Wave"]
             at, of = wave["_time"].cast(pa.int64()).to_numpy(), wave["interest"].to_numpy()
             mine = order[np.searchsorted(key[order], of)]
-            found += int(np.count_nonzero((at >= start[mine] - LIFETIME_US) & (at <= end[mine])))
-    yield pa.RecordBatch.from_pydict({"found": [found], "pairs": [rows.num_rows]})
+            waves += int(np.count_nonzero((at >= start[mine] - LIFETIME_US) & (at <= end[mine])))
+    yield pa.RecordBatch.from_pydict({"found": [waves], "pairs": [rows.num_rows]})
 
 
 def _cell(place: str) -> Column:
@@ -241,8 +247,8 @@ def streaming_figures(say: Say) -> Iterator[BenchFigure]:
         against = f"{name}: one moving query / static graphs 100 m apart"
         worst = max(share for _, share in curves[f"{name}, with optimiser"])
         yield BenchFigure(against, round(100 * worst, 1), "%", f"of the events, by edge: {detail}", {"curves": curves})
-    least = min(float(some.min()) for some in fewer.values())
-    shown = "; ".join(f"{name} {some.min():.0f}% to {some.max():.0f}%" for name, some in fewer.items())
+    least = min(float(percent.min()) for percent in fewer.values())
+    shown = "; ".join(f"{name} {percent.min():.0f}% to {percent.max():.0f}%" for name, percent in fewer.items())
     yield BenchFigure(
         "streaming optimiser, fewer events", round(least, 1), "%", f"by edge: {shown}", {}, Bar("at least", 60)
     )
@@ -263,14 +269,14 @@ def initialisation_figures(say: Say) -> Iterator[BenchFigure]:
 def predictor_figures(say: Say) -> Iterator[BenchFigure]:
     """Of Figures 6e and 6f."""
     say("query predictor")
-    found = as_long_as_on_demand(traffic(FULL, SEED))
+    latencies = as_long_as_on_demand(traffic(FULL, SEED))
     for name, seconds, precision in (
-        ("eagerness expected for each switch", found.expected_s, found.expected_precision),
-        ("one eagerness for all switches", found.fixed_s, found.fixed_precision),
+        ("eagerness expected for each switch", latencies.expected_s, latencies.expected_precision),
+        ("one eagerness for all switches", latencies.fixed_s, latencies.fixed_precision),
     ):
-        share = round(100 * seconds / found.on_demand_s, 1) if precision >= 0.9 else 100.0
-        detail = f"{seconds:.3f} s, {found.on_demand_s:.2f} s on demand; precision {precision:.3f}"
-        yield BenchFigure(f"predictor, {name}: latency", share, "%", detail, asdict(found), Bar("at most", 10))
+        share = round(100 * seconds / latencies.on_demand_s, 1) if precision >= 0.9 else 100.0
+        detail = f"{seconds:.3f} s, {latencies.on_demand_s:.2f} s on demand; precision {precision:.3f}"
+        yield BenchFigure(f"predictor, {name}: latency", share, "%", detail, asdict(latencies), Bar("at most", 10))
 
 
 def migration_figures(say: Say) -> Iterator[BenchFigure]:

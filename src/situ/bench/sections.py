@@ -28,6 +28,6 @@ def main(about: str | None, sections: Sections) -> int:
     parser = argparse.ArgumentParser(description=(about or "").split("\n", 1)[0])
     parser.add_argument("--only", nargs="+", choices=[*sections], default=[])
     progress = Console(stderr=True)
-    found = list(figures_of(sections, lambda text: progress.print(f"[dim]{text}[/dim]"), parser.parse_args().only))
-    Console().print(table(found))
+    figures = list(figures_of(sections, lambda text: progress.print(f"[dim]{text}[/dim]"), parser.parse_args().only))
+    Console().print(table(figures))
     return 0

@@ -27,24 +27,25 @@ class Active:
         return Active(self.interests.take(rows), self.keys[rows])
 
     @staticmethod
-    def concat(*some: Active) -> Active:
+    def concat(*parts: Active) -> Active:
         """All of them, in order of their numbers."""
-        keys = np.concatenate([active.keys for active in some])
-        return in_order_of_keys(Interests.concat([active.interests for active in some]), keys)
+        keys = np.concatenate([active.keys for active in parts])
+        return in_order_of_keys(Interests.concat([active.interests for active in parts]), keys)
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """What location updates do to interests: some that were there end, some begin and end, some begin, and some go
-    on."""
+    """What location updates do to the interests that are worked for here: some that were there end, some begin and end
+    at once, some begin, and the others last."""
 
     ending: Active
     passing: Active
     begun: Active
-    going: Active
+    lasting: Active
 
 
 def in_order_of_keys(interests: Interests, keys: I64) -> Active:
+    """Interests with these keys, sorted by them."""
     order = np.argsort(keys)
     return Active(interests.take(order), keys[order])
 

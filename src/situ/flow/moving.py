@@ -68,7 +68,8 @@ _SO_FAR = ("passed", "next_key", "next_order")
 
 @dataclass
 class MovingFlow:
-    """Runs a moving subscription. Events and location updates are added; `advance` gives what is delivered then."""
+    """Runs a moving subscription: events and location updates are added, and `advance` gives the complex events that
+    consumers are sent."""
 
     program: MovingProgram
     memory: MemoryBudget = field(default_factory=MemoryBudget.of_process)
@@ -116,12 +117,12 @@ class MovingFlow:
     # --- what comes
 
     def add(self, stream: str, batch: Batch) -> None:
-        """Events of a stream; they wait until time has passed them."""
+        """Add events of a stream, which wait until time has passed them."""
         if stream in self.streams:
             self._events[stream].add(batch)
 
     def add_updates(self, batch: Batch) -> None:
-        """Events of the stream of consumers."""
+        """Add events of the stream in which consumers say where they are."""
         columns = sorted(self.program.updates_read())
         batch.require(columns)
         self._updates.add(Batch(batch.times, {name: batch.columns[name] for name in columns}))
@@ -129,26 +130,28 @@ class MovingFlow:
     # --- a step
 
     def advance(self, passed: int) -> Batch:
-        """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
+        """Let time pass up to `passed`; returns what is delivered then, for each consumer in spatiotemporal order."""
         if passed == self._passed:
             return self._nothing
         self._read(passed)
         switch = self._switch(passed)
-        found = [self._deliver(self._fresh(), some, BEGINNING, NO_DEADLINE) for some in self._pieces(switch.passing)]
+        complex_events = [
+            self._deliver(self._fresh(), piece, BEGINNING, NO_DEADLINE) for piece in self._pieces(switch.passing)
+        ]
         begun = list(self._pieces(switch.begun))
         joining = begun if self._may_join and len(begun) == 1 else []
-        found.append(self._deliver_together(switch, joining, passed))
+        complex_events.append(self._deliver_together(switch, joining, passed))
         if len(switch.ending) and passed != NO_DEADLINE:
-            found += self._ended(switch.ending)
-        for some in begun if not joining else ():
+            complex_events += self._ended(switch.ending)
+        for piece in begun if not joining else ():
             flow = self._fresh()
-            found.append(self._deliver(flow, some, BEGINNING, passed))
+            complex_events.append(self._deliver(flow, piece, BEGINNING, passed))
             if passed != NO_DEADLINE:
                 self.flow.put(flow.snapshot())
-        self._open = Active.concat(switch.going, switch.begun)
+        self._open = Active.concat(switch.lasting, switch.begun)
         self._passed = passed
         self._forget(passed)
-        return in_spatiotemporal_order(concat(found))
+        return in_spatiotemporal_order(concat(complex_events))
 
     @cached_property
     def _may_join(self) -> bool:
@@ -157,8 +160,9 @@ class MovingFlow:
         return all(program.context.operator.rule.kind is None for program in self.program.programs.values())
 
     def _deliver_together(self, switch: Switch, joining: list[Active], passed: int) -> Batch:
-        """Interests that were there read what has come since; those that join them, all of their history."""
-        active = Active.concat(switch.ending, switch.going, *joining)
+        """What interests find in one flow: those that were there read the events that have come since the last step,
+        and those that join them read all of their history."""
+        active = Active.concat(switch.ending, switch.lasting, *joining)
         is_new = np.isin(active.keys, joining[0].keys) if joining else np.zeros(len(active), np.bool_)
         return self._deliver(self.flow, active, np.where(is_new, BEGINNING, self._passed), passed)
 
@@ -168,7 +172,7 @@ class MovingFlow:
         return any(program.waits_for_time for program in self.program.programs.values())
 
     def _ended(self, ending: Active) -> list[Batch]:
-        """Interests that have ended leave the flow. What only time decides, the end of their time decides now."""
+        """Let interests that have ended leave the flow; returns the complex events that the end of time decides."""
         if not self._waits_for_time:
             self._leave(ending.keys, len(self._open))
             return []
@@ -195,13 +199,13 @@ class MovingFlow:
             self._leaving = np.zeros(0, np.int64)
 
     def _read(self, passed: int) -> None:
-        """Events that time has passed go into the store."""
+        """Put the events that time has passed into the event store."""
         for name, inbox in self._events.items():
             if (ready := inbox.before(passed)) is not None:
                 self._keep(name, ready)
 
     def _keep(self, name: str, batch: Batch) -> None:
-        """Into the event store: events that some rule may take, in order, with what is known of them."""
+        """Store the events that some rule may take, in their total order, with what tests say of each."""
         stream, ties = self.streams[name], self.program.ties(name)
         batch, _ = distinct(batch, stream)
         functions = self.program.programs[self.query.name].context.functions
@@ -256,7 +260,7 @@ class MovingFlow:
             return interests_of(updates, update, self._shape.degrees)
         assert quality is not None, "resolved: it says how good is good enough"
         stored = [self._store.located(name, BEGINNING, passed - 1) for name in self.streams]
-        events = [(found.batch.times, found.x, found.y) for found in stored]
+        events = [(of_stream.batch.times, of_stream.x, of_stream.y) for of_stream in stored]
         least = quality.precision or 0.0, quality.recall or 0.0
         shape = self._shape
         return quality_interests(
@@ -265,17 +269,18 @@ class MovingFlow:
 
     @property
     def _recent_us(self) -> int:
-        """The events on which quality is judged: those that the subscription looks back on, and a few more."""
+        """How long events are recent, on which quality is judged: as far as the subscription looks back, and 10 s at
+        least."""
         return max(self.query.lifetime_us + max(self.query.before_us.values()), RECENT_US)
 
     def _regions(self, name: str, active: Active, since_us: int | I64) -> Regions:
-        """What interests read of a stream, from `since_us` on."""
-        some = active.interests
-        begin = some.start_us - self.query.lifetime_us - self.query.before_us[name]
-        return Regions(np.maximum(begin, since_us), some.end_us, some.x, some.y)
+        """The regions of space and time in which interests read events of a stream, from `since_us` on."""
+        interests = active.interests
+        begin = interests.start_us - self.query.lifetime_us - self.query.before_us[name]
+        return Regions(np.maximum(begin, since_us), interests.end_us, interests.x, interests.y)
 
     def _pieces(self, active: Active) -> Iterator[Active]:
-        """Interests that read their history together."""
+        """Cut interests into pieces, each of which reads its history at once: about PAIRS_AT_ONCE pairs."""
         if not len(active):
             return
         if len(active) * sum(map(self._store.size, self.streams)) <= PAIRS_AT_ONCE:
@@ -285,18 +290,18 @@ class MovingFlow:
         for name in self.streams:
             counts += self._store.counts(name, self._regions(name, active, BEGINNING), self._shape)
         piece = (np.cumsum(counts) - counts) // PAIRS_AT_ONCE
-        for some in np.split(np.arange(len(active)), np.flatnonzero(np.diff(piece)) + 1):
-            yield active.take(some)
+        for rows in np.split(np.arange(len(active)), np.flatnonzero(np.diff(piece)) + 1):
+            yield active.take(rows)
 
     def _run(self, flow: Flow, active: Active, since_us: int | I64, before: int) -> Batch:
-        """Let interests read what they have not read; what they find."""
+        """Let interests read the events that they have not read yet; returns all complex events that they find."""
         for name, port in self._ports.items():
             for batch in self._events_of(name, active, since_us):
                 flow.add(port, batch)
         return flow.advance(before)[self.query.name].events
 
     def _events_of(self, name: str, active: Active, since_us: int | I64) -> Iterator[Batch]:
-        """Events of a stream from `since_us` on, each for the interest that reads it."""
+        """The events of a stream from `since_us` on, once for each interest that reads them."""
         for stored, events, interests in self._store.pairs(name, self._regions(name, active, since_us), self._shape):
             self.events_read += len(events)
             yield self._for_readers(name, stored, events, active.keys[interests])
@@ -310,22 +315,23 @@ class MovingFlow:
         return batch
 
     def _deliver(self, flow: Flow, active: Active, since_us: int | I64, before: int) -> Batch:
-        """What interests find in events that they have not read, as far as it is delivered."""
+        """Let interests read the events that they have not read yet; returns the complex events that are delivered."""
         return self._delivered(self._run(flow, active, since_us, before), active)
 
-    def _delivered(self, found: Batch, active: Active) -> Batch:
-        """Of what interests find, that with a time from the start of the interest, less the lifetime, to its end."""
-        keys = found.columns.pop(INTEREST).to_numpy()
-        rows = np.searchsorted(active.keys, keys)
-        some = active.interests
-        since = some.start_us[rows] - self.query.lifetime_us
-        wanted = np.flatnonzero((found.times >= since) & (found.times <= some.end_us[rows]))
-        batch, rows = found.take(wanted), rows[wanted]
-        values = some.consumer.take(pa.array(rows)), pa.array(some.number[rows])
+    def _delivered(self, complex_events: Batch, active: Active) -> Batch:
+        """The complex events that are delivered: their time lies between the start of their interest, less the
+        lifetime, and its end."""
+        keys = complex_events.columns.pop(INTEREST).to_numpy()
+        row = np.searchsorted(active.keys, keys)
+        interests = active.interests
+        since = interests.start_us[row] - self.query.lifetime_us
+        wanted = np.flatnonzero((complex_events.times >= since) & (complex_events.times <= interests.end_us[row]))
+        batch, row = complex_events.take(wanted), row[wanted]
+        values = interests.consumer.take(pa.array(row)), pa.array(interests.number[row])
         return Batch(batch.times, batch.columns | dict(zip(DELIVERED, values, strict=True)))
 
     def _forget(self, passed: int) -> None:
-        """What no interest can ask for any more: those that begin from now on begin at `passed` or later."""
+        """Evict the events that no interest can ask for any more, since none begins before `passed` from now on."""
         if passed == NO_DEADLINE:
             return
         asking = [Asking(passed, self.query.lifetime_us, self.query.before_us)]
@@ -345,9 +351,9 @@ class MovingFlow:
         tables |= {f"events/{name}": inbox.table() for name, inbox in self._events.items() if inbox.waiting}
         if self._updates.waiting:
             tables["updates"] = self._updates.table()
-        some, keys = self._consumers.last.interests, self._consumers.last.keys
-        numbers = {"key": keys, "number": some.number, "start_us": some.start_us, "x": some.x, "y": some.y}
-        columns = {"consumer": some.consumer, "here": pa.array(np.isin(keys, self._open.keys))}
+        last, keys = self._consumers.last.interests, self._consumers.last.keys
+        numbers = {"key": keys, "number": last.number, "start_us": last.start_us, "x": last.x, "y": last.y}
+        columns = {"consumer": last.consumer, "here": pa.array(np.isin(keys, self._open.keys))}
         tables["known"] = pa.table(columns | {name: pa.array(values) for name, values in numbers.items()})
         so_far = pa.table({name: [value] for name, value in zip(_SO_FAR, self._so_far(), strict=True)})
         tables["so far"] = with_digest(so_far, self.program.digest)
@@ -370,9 +376,9 @@ class MovingFlow:
         passed, next_key, next_order = (int(values[0]) for values in so_far)
         require_times(so_far[0], "times")
         require_between(np.concatenate(so_far[1:]), 0, FARTHEST, "counts of interests and events")
-        known, here = self._known_of(tables["known"], passed, next_key)
+        last, here = self._last_of(tables["known"], passed, next_key)
         of_flow, stored = under("flow/", tables), under("store/", tables)
-        _require_interests(of_flow, self._keys_at_work(tables, known.keys[here]))
+        _require_interests(of_flow, self._keys_at_work(tables, last.keys[here]))
         for name, table in stored.items():
             self._require_stored(name, table)
         self.flow.restore(of_flow)
@@ -381,10 +387,10 @@ class MovingFlow:
             self._events[name].put(table, _types_of(self.streams[name]), self._tests[name])
         if "updates" in tables:
             self._updates.put(tables["updates"], _types_of(self.query.focal))
-        self._consumers, self._open = Consumers(known, next_key), known.take(here)
+        self._consumers, self._open = Consumers(last, next_key), last.take(here)
         self._passed, self._next_order = passed, next_order
 
-    def _known_of(self, table: pa.Table, passed: int, next_key: int) -> tuple[Active, np.ndarray]:
+    def _last_of(self, table: pa.Table, passed: int, next_key: int) -> tuple[Active, np.ndarray]:
         """The open interests of all consumers, one for each, and which of them are worked for here."""
         nobody = self._nobody().interests
         columns = {name: one_chunk(table.column(name)) for name in table.column_names}
@@ -397,8 +403,8 @@ class MovingFlow:
         require_between(number, 1, FARTHEST, "numbers of interests")
         require_between(start, 1 - FARTHEST, passed, "times of interests")
         ends = np.full(len(key), NO_DEADLINE)
-        known = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
-        return known, columns["here"].to_numpy(zero_copy_only=False)
+        last = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
+        return last, columns["here"].to_numpy(zero_copy_only=False)
 
     def _keys_at_work(self, tables: Mapping[str, pa.Table], keys: I64) -> I64:
         """The keys that groups of the flow may have, if these are the interests that are worked for here."""

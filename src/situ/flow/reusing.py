@@ -86,7 +86,7 @@ class ReusingFlow(MovingFlow):
         self._regions_open = self._nobody()
         self._served = Served(self._open, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
         self._next_region = 0
-        self._found = Inbox()  # what open regions have found, for interests to come
+        self._complex_events = Inbox()  # what open regions have found, for interests to come
         self._going = beginning()
         self.totals = Totals()
 
@@ -107,22 +107,22 @@ class ReusingFlow(MovingFlow):
         return np.isin(shard[: len(begun)], self.shards.here)
 
     def advance(self, passed: int) -> Batch:
-        """Time has passed up to `passed`: what is delivered, for each consumer in spatiotemporal order."""
+        """Let time pass up to `passed`; returns what is delivered then, for each consumer in spatiotemporal order."""
         if passed == self._passed:
             return self._nothing
         self._read(passed)
         switch = self._switch(passed)
-        found = self._process(self.flow, self._regions_open, self._passed, passed)
-        served = self._served.still(Active.concat(switch.ending, switch.going))
-        delivered = [self._to(served, found)]
+        complex_events = self._process(self.flow, self._regions_open, self._passed, passed)
+        served = self._served.still(Active.concat(switch.ending, switch.lasting))
+        delivered = [self._to(served, complex_events)]
         new = _by_start(Active.concat(switch.passing, switch.begun))
         if len(new):
             more, regions = self._shared(new)
-            found = concat([*self._found.waiting, found, *self._begun(regions, passed)])
-            self._found.waiting.clear()
-            delivered.append(self._to(more, found))
+            complex_events = concat([*self._complex_events.waiting, complex_events, *self._begun(regions, passed)])
+            self._complex_events.waiting.clear()
+            delivered.append(self._to(more, complex_events))
             served = served.and_(more)
-        self._found.add(found)
+        self._complex_events.add(complex_events)
         self._end(served, passed)
         self.totals = replace(self.totals, events_read=self.events_read)
         self._passed = passed
@@ -130,12 +130,21 @@ class ReusingFlow(MovingFlow):
         return in_spatiotemporal_order(concat(delivered))
 
     def _shared(self, new: Active) -> tuple[Served, Active]:
-        """By which regions new interests, which come by their start, are served; and the regions that are new."""
-        some, known = new.interests, self._regions_open.interests
-        asked = Regions(some.start_us - self._longest_us, some.end_us, some.x, some.y)
+        """Find the regions that serve new interests, which are sorted by their start; returns these interests as they
+        are served, and the regions that are new."""
+        interests, open_regions = new.interests, self._regions_open.interests
+        asked = Regions(interests.start_us - self._longest_us, interests.end_us, interests.x, interests.y)
         events = self._store.placed(self.streams, int(asked.since_us.min()), self._shape)
-        shared = share(events, known.x, known.y, known.start_us - self._longest_us, asked, *self._least, self._going)
-        own = shared.by - len(known)  # the interest whose region it is; none, if it was there before
+        shared = share(
+            events,
+            open_regions.x,
+            open_regions.y,
+            open_regions.start_us - self._longest_us,
+            asked,
+            *self._least,
+            self._going,
+        )
+        own = shared.by - len(open_regions)  # the interest whose region it is; none, if it was there before
         run, first, until = np.full(len(new), -1, np.int64), np.empty(len(new), np.int64), np.empty(len(new), np.int64)
         count = _runs(own, asked.since_us, asked.until_us, run, first, until, np.full(len(new), -1, np.int64))
         first, until = first[:count], until[:count]
@@ -143,56 +152,56 @@ class ReusingFlow(MovingFlow):
         self._next_region += count
         places = own[first]
         regions = Interests(
-            pa.nulls(count, some.consumer.type), np.zeros(count, np.int64), some.start_us[first], until,
-            some.x[places], some.y[places],
+            pa.nulls(count, interests.consumer.type), np.zeros(count, np.int64), interests.start_us[first], until,
+            interests.x[places], interests.y[places],
         )  # fmt: skip
-        of = np.where(own < 0, np.append(self._regions_open.keys, 0)[np.minimum(shared.by, len(known))],
+        region_of = np.where(own < 0, np.append(self._regions_open.keys, 0)[np.minimum(shared.by, len(open_regions))],
                       np.append(keys, 0)[run])  # fmt: skip
-        covered = int(np.count_nonzero(shared.by != len(known) + np.arange(len(new))))
+        covered = int(np.count_nonzero(shared.by != len(open_regions) + np.arange(len(new))))
         self.totals += Totals(
             interests=len(new), covered=covered, regions=count, events_asked=int(shared.sizes.sum()),
             tried=shared.tried, untried=shared.untried, precision=float(shared.precision.sum()),
             recall=float(shared.recall.sum()),
         )  # fmt: skip
-        return Served(new, of, shared.precision, shared.recall), Active(regions, keys)
+        return Served(new, region_of, shared.precision, shared.recall), Active(regions, keys)
 
     def _begun(self, regions: Active, passed: int) -> Iterator[Batch]:
-        """What new regions find. Those that go on join the others."""
+        """The complex events that new regions find. Regions that have not ended join the open ones."""
         over = regions.interests.end_us != NO_DEADLINE
-        for some in self._pieces(regions.take(over)):
-            yield self._process(self._fresh(), some, BEGINNING, NO_DEADLINE)
-        for some in self._pieces(regions.take(~over)):
+        for piece in self._pieces(regions.take(over)):
+            yield self._process(self._fresh(), piece, BEGINNING, NO_DEADLINE)
+        for piece in self._pieces(regions.take(~over)):
             flow = self._fresh()
-            yield self._process(flow, some, BEGINNING, passed)
+            yield self._process(flow, piece, BEGINNING, passed)
             if passed != NO_DEADLINE:
                 self.flow.put(flow.snapshot())
         self._regions_open = Active.concat(self._regions_open, regions.take(~over))
 
     def _process(self, flow: Flow, regions: Active, since_us: int, before: int) -> Batch:
-        """What regions find, of the time in which they have all that it takes."""
-        found = self._run(flow, regions, since_us, before)
-        rows = np.searchsorted(regions.keys, found.columns[INTEREST].to_numpy())
-        return found.take(found.times >= regions.interests.start_us[rows] - self.query.lifetime_us)
+        """The complex events that regions find, without those that may lack events from before the region began."""
+        complex_events = self._run(flow, regions, since_us, before)
+        rows = np.searchsorted(regions.keys, complex_events.columns[INTEREST].to_numpy())
+        return complex_events.take(complex_events.times >= regions.interests.start_us[rows] - self.query.lifetime_us)
 
-    def _to(self, served: Served, found: Batch) -> Batch:
-        """What regions have found, for each interest that they serve: the times that it asks for."""
-        keys = found.columns[INTEREST].to_numpy()
-        order = np.lexsort((found.times, keys))
-        some = served.active.interests
-        since = some.start_us - self.query.lifetime_us
+    def _to(self, served: Served, complex_events: Batch) -> Batch:
+        """The complex events of regions, for each interest that they serve: those of the time that it asks for."""
+        keys = complex_events.columns[INTEREST].to_numpy()
+        order = np.lexsort((complex_events.times, keys))
+        interests = served.active.interests
+        since = interests.start_us - self.query.lifetime_us
         first, last = np.empty(len(served), np.int64), np.empty(len(served), np.int64)
-        _slices(keys[order], found.times[order], served.regions, since, some.end_us, first, last)
+        _slices(keys[order], complex_events.times[order], served.regions, since, interests.end_us, first, last)
         whose = np.repeat(np.arange(len(served)), last - first)
         into = np.arange(len(whose)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
-        batch = found.take(order[first[whose] + into])
+        batch = complex_events.take(order[first[whose] + into])
         batch.columns.pop(INTEREST)
-        values = some.consumer.take(pa.array(whose)), pa.array(some.number[whose])
+        values = interests.consumer.take(pa.array(whose)), pa.array(interests.number[whose])
         fits = pa.array(served.precision[whose]), pa.array(served.recall[whose])
         own = dict(zip((*DELIVERED, *QUALITY), (*values, *fits), strict=True))
         return Batch(batch.times, batch.columns | own)
 
     def _end(self, served: Served, passed: int) -> None:
-        """Interests that have ended go, and so do regions that serve no one any more."""
+        """Forget interests that have ended, and regions that serve no one any more."""
         self._served = served.take(served.active.interests.end_us == NO_DEADLINE)
         self._open = self._served.active
         if passed == NO_DEADLINE:
@@ -205,25 +214,30 @@ class ReusingFlow(MovingFlow):
                 self.flow.take_groups([pa.array(unused)])
             else:
                 self._leave(unused, len(self._regions_open))
-        self._found.before(passed - self.query.lifetime_us)
+        self._complex_events.before(passed - self.query.lifetime_us)
         kept = [batch.take(np.isin(batch.columns[INTEREST].to_numpy(), self._regions_open.keys))
-                for batch in self._found.waiting]  # fmt: skip
-        self._found.waiting = [batch for batch in kept if len(batch)]
+                for batch in self._complex_events.waiting]  # fmt: skip
+        self._complex_events.waiting = [batch for batch in kept if len(batch)]
 
     # --- snapshots
 
     def snapshot(self) -> dict[str, pa.Table]:
         """The state as tables."""
         tables = super().snapshot()
-        some, served = self._regions_open, self._served
-        regions = {"key": some.keys, "start_us": some.interests.start_us, "x": some.interests.x, "y": some.interests.y}
+        open_regions, served = self._regions_open, self._served
+        regions = {
+            "key": open_regions.keys,
+            "start_us": open_regions.interests.start_us,
+            "x": open_regions.interests.x,
+            "y": open_regions.interests.y,
+        }
         fits = {"region": served.regions, "precision": served.precision, "recall": served.recall}
         tables["regions"] = pa.table({name: pa.array(values) for name, values in regions.items()})
         tables["served"] = pa.table({name: pa.array(values) for name, values in fits.items()})
         tables["next region"] = pa.table({"key": [self._next_region]})
         tables["going"] = pa.table({"count": self._going})
-        if self._found.waiting:
-            tables["found"] = self._found.table()
+        if self._complex_events.waiting:
+            tables["found"] = self._complex_events.table()
         return tables
 
     def restore(self, tables: Mapping[str, pa.Table], afresh: bool = False) -> None:
@@ -251,7 +265,7 @@ class ReusingFlow(MovingFlow):
         if "found" in tables:
             schema = self.program.programs[self.query.name].context.operator.schema
             require_columns({INTEREST: tables["found"].column(INTEREST)}, {INTEREST: pa.int64()}, whole=True)
-            self._found.put(tables["found"], {name: to_arrow(type_) for name, type_ in schema.attributes})
+            self._complex_events.put(tables["found"], {name: to_arrow(type_) for name, type_ in schema.attributes})
 
     def _keys_at_work(self, tables: Mapping[str, pa.Table], keys: I64) -> I64:
         regions = numbers(tables["regions"].column("key"), np.int64, "numbers of regions")
@@ -315,7 +329,7 @@ def _before(keys: I64, times: I64, key: int, time: int, included: bool) -> int:
 def moving_flow(
     program: MovingProgram, memory: MemoryBudget, threads: int = 1, shards: Shards = UNDIVIDED
 ) -> MovingFlow:
-    """What runs a moving subscription, or some shards of one."""
+    """The flow that runs a moving subscription, or some shards of one."""
     if program.query.reuses:
         return ReusingFlow(program, memory, threads, shards=shards)
     return MovingFlow(program, memory, threads)

@@ -169,9 +169,9 @@ class WindowContent:
         chosen = [(*key, n) for key, numbers in (self.chosen or {}).items() for n in numbers]
         wanted = GroupIndex()
         wanted.numbers(key_columns(chosen, [*self._key_types, pa.int64()]), len(chosen))
-        known = len(wanted)
+        count = len(wanted)
         keys = [store.columns[f"group.{key}"].take(pa.array(event)) for key in self.context.group_by]
-        return wanted.numbers([*keys, pa.array(number)], len(event)) < known
+        return wanted.numbers([*keys, pa.array(number)], len(event)) < count
 
     def _sorted(self, event: I64, number: I64, store: Store) -> Members:
         order = np.lexsort((event, store.group[event], number))
@@ -268,7 +268,7 @@ class WindowContent:
         """For windows of events, by group: positions so far, and windows closed. All that is held is counted there."""
         before = self.counted.used.copy()
         groups = self.counted.numbers(key_columns_of(table, self._key_types), table.num_rows)
-        known = len(self.counted)
+        count = len(self.counted)
         require(len(np.unique(groups)) == table.num_rows, "two counts have one group key")
         require(not before[groups[groups < len(before)]].any(), "a group is counted already")
         counts, closed = (numbers(table.column(name), np.int64, "counts of events") for name in ("count", "closed"))
@@ -276,8 +276,8 @@ class WindowContent:
         require_between(closed, 0, counts // self.window.every + 1, "counts of windows")
         if self.window.unit == "events":
             self.counted.numbers([added.columns[f"group.{key}"] for key in self.context.group_by], len(added))
-            require(len(self.counted) == known, "events are not counted")
-        self.counts, self.closed = (_grown(values, known) for values in (self.counts, self.closed))
+            require(len(self.counted) == count, "events are not counted")
+        self.counts, self.closed = (_grown(values, count) for values in (self.counts, self.closed))
         self.counts[groups], self.closed[groups] = counts, closed
 
 

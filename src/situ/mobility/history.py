@@ -22,17 +22,17 @@ def history_us(graph: OperatorGraph, output: str) -> dict[str, int]:
     {'A': 40000000}
     """
     operators = {operator.name: operator for operator in graph.operators}
-    found: dict[str, int] = {}
+    farthest_us: dict[str, int] = {}
 
     def visit(name: str, below_us: int) -> None:
         if name not in operators:
-            found[name] = max(found.get(name, 0), below_us)
+            farthest_us[name] = max(farthest_us.get(name, 0), below_us)
             return
         for event in operators[name].inputs:
             visit(event, below_us + span_us(operators[name]))
 
     visit(output, 0)
-    return found
+    return farthest_us
 
 
 def span_us(operator: Operator) -> int:

@@ -70,7 +70,7 @@ class StoredEvents:
         return len(self.batch)
 
     def inside(self, region: Region) -> npt.NDArray[np.bool_]:
-        """Which of them a region holds: a complex event, if its whole extent is there."""
+        """Which events a region holds; it holds a complex event if its whole extent is inside."""
         if EXTENT[0] not in self.batch.columns:
             return region.contains(self.x, self.y)
         return region.contains(*(reals(self.batch.columns[name]) for name in EXTENT))
@@ -204,7 +204,8 @@ class EventStore:
         return PlacedEvents.of(*together([(events.batch.times, events.x, events.y) for events in stored]), shape)
 
     def _asked(self, event_type: str, regions: Regions) -> Iterator[tuple[_Segment, Regions]]:
-        """Segments that regions may have events of; they ask for nothing that has been evicted."""
+        """The segments that may hold events of some regions, each with these regions, from the time of
+        the last eviction on."""
         since_us = np.maximum(regions.since_us, self._evicted_us.get(event_type, EVER))
         asked = replace(regions, since_us=since_us)
         for segment in self._segments.get(event_type, []):
@@ -213,9 +214,9 @@ class EventStore:
                 yield segment, asked
 
     def inside(self, event_type: str, since_us: int, until_us: int, region: Region) -> Batch:
-        """Those of them that lie in a region."""
-        found = self.located(event_type, since_us, until_us)
-        return found.batch.take(found.inside(region))
+        """Events with a time from `since_us` to `until_us` that lie in a region."""
+        located = self.located(event_type, since_us, until_us)
+        return located.batch.take(located.inside(region))
 
     def evict(self, event_type: str, before_us: int) -> int:
         """Forget the events before a time, for good; how many there were."""

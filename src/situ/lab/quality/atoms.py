@@ -75,18 +75,18 @@ def common(one: AtomSets, other: AtomSets) -> I64:
     [1, 0]
     """
     assert len(one) == len(other), (len(one), len(other))
-    found = np.zeros(len(one), np.int64)
-    _count_common(one.atoms, one.offsets, other.atoms, other.offsets, found)
-    return found
+    counts = np.zeros(len(one), np.int64)
+    _count_common(one.atoms, one.offsets, other.atoms, other.offsets, counts)
+    return counts
 
 
 @jit
-def _count_common(one: I64, one_offsets: I64, other: I64, other_offsets: I64, found: I64) -> None:
-    for k in range(len(found)):
+def _count_common(one: I64, one_offsets: I64, other: I64, other_offsets: I64, counts: I64) -> None:
+    for k in range(len(counts)):
         i, j = one_offsets[k], other_offsets[k]
         while i < one_offsets[k + 1] and j < other_offsets[k + 1]:
             a, b = one[i], other[j]
             if a == b:
-                found[k] += 1
+                counts[k] += 1
             i += int(a <= b)
             j += int(b <= a)
