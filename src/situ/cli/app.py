@@ -30,8 +30,8 @@ app = typer.Typer(
 )
 
 
-def show_version(asked: bool) -> None:
-    if asked:
+def show_version(is_asked: bool) -> None:
+    if is_asked:
         typer.echo(f"situ {__version__}")
         raise typer.Exit
 

@@ -42,8 +42,8 @@ class CountAndFirst:
                 calls = pc.sum(table.column(CALLS)).as_py() if kind == FAILED_CALL else None
                 counts[kind, name] += table.num_rows if calls is None else calls
                 if kind == COMPLEX_EVENT and self.limit:
-                    known = [first[kind, name]] if (kind, name) in first else []
-                    first[kind, name] = earliest(pa.concat_tables([*known, table]), self.limit)
+                    earlier = [first[kind, name]] if (kind, name) in first else []
+                    first[kind, name] = earliest(pa.concat_tables([*earlier, table]), self.limit)
         for (kind, name), count in counts.items():
             yield _carried(kind, name, count, first.get((kind, name)))
 

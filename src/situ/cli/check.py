@@ -45,5 +45,5 @@ def check_file(file: Path, functions: str | None) -> Checked:
     query = read_query(file)
     graph = resolve(query)
     moving_queries(graph)  # what moves needs windows: say so here, not when it runs
-    found = tuple(str(warning) for warning in warnings(graph))
-    return Checked(len(query.streams), len(query.definitions), len(query.subscriptions), found)
+    messages = tuple(str(warning) for warning in warnings(graph))
+    return Checked(len(query.streams), len(query.definitions), len(query.subscriptions), messages)

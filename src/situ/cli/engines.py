@@ -40,13 +40,13 @@ def chosen_spark(
     >>> chosen_spark("spark", "local[2]", ["spark.sql.shuffle.partitions=8"])
     OnSpark(master='local[2]', conf={'spark.sql.shuffle.partitions': '8'})
     """
-    given = ["--master"] * (master is not None) + ["--conf"] * bool(conf)
-    if engine == "embedded" and given:
+    spark_options = ["--master"] * (master is not None) + ["--conf"] * bool(conf)
+    if engine == "embedded" and spark_options:
         raise InputError(
-            f"{given[0]} is for the Spark engine, and the embedded one is asked for",
-            remedy=f"Leave out {' and '.join(given)}, or say --engine spark.",
+            f"{spark_options[0]} is for the Spark engine, and the embedded one is asked for",
+            remedy=f"Leave out {' and '.join(spark_options)}, or say --engine spark.",
         )
-    if not given and chosen_engine(engine) == "embedded":
+    if not spark_options and chosen_engine(engine) == "embedded":
         return None
     settings = dict(map(_setting, conf))
     if memory is not None:

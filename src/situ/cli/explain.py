@@ -76,9 +76,9 @@ def explain_file(
             raise InputError(f"cannot write the picture: {error.strerror}", place=str(svg)) from error
     engine = Engine(graph)
     programs = {operator.name: str(engine.program(operator.name)) for operator in graph.operators}
-    found = tuple(str(warning) for warning in warnings(graph))
+    messages = tuple(str(warning) for warning in warnings(graph))
     plan = _plan_on_spark(graph) if on_spark else None
-    return Explained(unparse(query), describe(graph), programs, found, plan, _reuse(graph, sources))
+    return Explained(unparse(query), describe(graph), programs, messages, plan, _reuse(graph, sources))
 
 
 def _reuse(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:

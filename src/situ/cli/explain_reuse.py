@@ -110,7 +110,7 @@ def _in_words(query: MovingQuery) -> str:
 
 def measure_reuse(graph: OperatorGraph, paths: Mapping[str, Path]) -> dict[str, MeasuredReuse]:
     """Runs each subscription whose consumers share over sources, with reuse and without."""
-    found = {}
+    reuse_of = {}
     for query in moving_queries(graph):
         if query.reuses:
             shared = _only(graph, query.name)
@@ -119,8 +119,8 @@ def measure_reuse(graph: OperatorGraph, paths: Mapping[str, Path]) -> dict[str, 
             seconds, engine = _timed(shared, paths)
             at_us, groups = _groups(query, paths[query.focal.name])
             alone_s, _ = _timed(alone, paths)
-            found[query.name] = MeasuredReuse(engine.reuse[query.name], seconds, alone_s, at_us, groups)
-    return found
+            reuse_of[query.name] = MeasuredReuse(engine.reuse[query.name], seconds, alone_s, at_us, groups)
+    return reuse_of
 
 
 def _timed(graph: OperatorGraph, paths: Mapping[str, Path]) -> tuple[float, Engine]:
@@ -149,15 +149,15 @@ def _only(graph: OperatorGraph, name: str) -> OperatorGraph:
 
 def _groups(query: MovingQuery, path: Path) -> tuple[int, tuple[Group, ...]]:
     """When there are most interests, and in which groups they are then."""
-    some = _interests(query, path)
-    if not len(some):
+    interests = _interests(query, path)
+    if not len(interests):
         return 0, ()
-    begins, ends = np.sort(some.start_us), np.sort(some.end_us)
+    begins, ends = np.sort(interests.start_us), np.sort(interests.end_us)
     at_us = int(begins[np.argmax(np.arange(1, len(begins) + 1) - np.searchsorted(ends, begins, side="right"))])
-    then = some.take((some.start_us <= at_us) & (some.end_us > at_us))
-    group = groups_of(then.x, then.y, MOST, query.focal.degrees)
-    members = [np.flatnonzero(group == one) for one in np.unique(group)]
-    return at_us, tuple(Group(float(then.x[m].mean()), float(then.y[m].mean()), len(m)) for m in members)
+    present = interests.take((interests.start_us <= at_us) & (interests.end_us > at_us))
+    group = groups_of(present.x, present.y, MOST, query.focal.degrees)
+    members = [np.flatnonzero(group == number) for number in np.unique(group)]
+    return at_us, tuple(Group(float(present.x[m].mean()), float(present.y[m].mean()), len(m)) for m in members)
 
 
 def _interests(query: MovingQuery, path: Path) -> Interests:

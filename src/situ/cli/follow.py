@@ -156,9 +156,9 @@ def session_conf(spark: OnSpark, manifest: Manifest | None, addresses: list[str]
 
 def place_of(spark: OnSpark, environ: Mapping[str, str]) -> str:
     """Where Spark is to run, by the command line, Spark's own files and the environment."""
-    known = spark_defaults(environ) | spark.conf
-    remote = known.get("spark.remote") or environ.get("SPARK_REMOTE")
-    return spark.master or remote or known.get("spark.master") or "local[*]"
+    settings = spark_defaults(environ) | spark.conf
+    remote = settings.get("spark.remote") or environ.get("SPARK_REMOTE")
+    return spark.master or remote or settings.get("spark.master") or "local[*]"
 
 
 def local_cores(spark: OnSpark, environ: Mapping[str, str]) -> int | None:
@@ -167,12 +167,12 @@ def local_cores(spark: OnSpark, environ: Mapping[str, str]) -> int | None:
     >>> local_cores(OnSpark("local[3]", {}), {}), local_cores(OnSpark("yarn", {}), {})
     (3, None)
     """
-    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", place_of(spark, environ))
-    if found is None:
+    local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", place_of(spark, environ))
+    if local is None:
         return None
-    if found[1] == "*":
+    if local[1] == "*":
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return int(found[1] or 1)
+    return int(local[1] or 1)
 
 
 def _recent(job: Job) -> RecentDirectory:

@@ -63,12 +63,14 @@ class LastFew:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counts: Counter[str] = Counter()
-        kept: dict[str, pa.Table] = {}
+        latest_rows: dict[str, pa.Table] = {}
         for batch in batches:
             for _, name, table in self.tables.split(batch):
                 counts[name] += table.num_rows
-                kept[name] = latest([kept[name], table] if name in kept else [table], self.limit)
-        rows = [{"name": name, "rows": counts[name], "packed": table_to_bytes(table)} for name, table in kept.items()]
+                latest_rows[name] = latest([latest_rows[name], table] if name in latest_rows else [table], self.limit)
+        rows = [
+            {"name": name, "rows": counts[name], "packed": table_to_bytes(table)} for name, table in latest_rows.items()
+        ]
         if rows:
             yield pa.RecordBatch.from_pylist(rows, _ARROW)
 
@@ -97,12 +99,12 @@ class RecentDirectory:
         tables: dict[str, list[pa.Table]] = {}
         for path in sorted((p for p in self.directory.glob("[0-9]*") if p.name.isdigit()), key=lambda p: int(p.name)):
             for row in bytes_to_table(path.read_bytes()).to_pylist():
-                found = bytes_to_table(row["packed"])
+                table = bytes_to_table(row["packed"])
                 counts[row["name"]] += row["rows"]
-                known = tables.setdefault(row["name"], [])
-                if known and known[0].schema != found.schema:  # the rule has been replaced
-                    known.clear()
-                known.append(found)
+                earlier = tables.setdefault(row["name"], [])
+                if earlier and earlier[0].schema != table.schema:  # the rule has been replaced
+                    earlier.clear()
+                earlier.append(table)
             path.unlink()
         return {name: RecentEvents(counts[name], latest(parts, self.limit)) for name, parts in tables.items()}
 

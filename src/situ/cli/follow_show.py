@@ -49,7 +49,7 @@ class Show(AbstractContextManager["Show"], Protocol):
 
     def serving(self, url: str) -> None: ...
 
-    def tell(self, told: Told) -> None: ...
+    def tell(self, news: Told) -> None: ...
 
     def end(self, summary: FollowSummary) -> None: ...
 
@@ -70,11 +70,11 @@ class _Shown:
     ) -> None:
         pass
 
-    def found(self) -> dict[str, RecentEvents]:
+    def take_recent(self) -> dict[str, RecentEvents]:
         """Complex events that came since the last call."""
-        found = self.recent.take() if self.recent else {}
-        self.counts.update({name: new.count for name, new in found.items()})
-        return found
+        recent = self.recent.take() if self.recent else {}
+        self.counts.update({name: new.count for name, new in recent.items()})
+        return recent
 
 
 class JsonLines(_Shown):
@@ -89,18 +89,18 @@ class JsonLines(_Shown):
     def serving(self, url: str) -> None:
         self._print("metrics", {"url": url})
 
-    def tell(self, told: Told) -> None:
-        match told:
+    def tell(self, news: Told) -> None:
+        match news:
             case Began(query, rules, batch, shards, levels, warnings):
                 about = {"query": query, "rules": rules, "micro_batch": batch, "shards": shards, "levels": levels}
                 self._print("began", about | {"warnings": list(warnings)})
             case Progressed(batch):
                 self._print("micro-batch", batch_to_json(batch))
-                for name, new in self.found().items():
+                for name, new in self.take_recent().items():
                     rows = [{key: _plain(value) for key, value in row.items()} for row in rows_of(new.last)]
                     self._print("complex events", {"name": name, "count": new.count, "last": rows})
             case RulesChanged():
-                self._print("rules changed", change_to_json(told))
+                self._print("rules changed", change_to_json(news))
             case RulesRefused(error):
                 self.refused += 1
                 self._print("rules refused", {"error": self._error_to_json(error)})
@@ -109,10 +109,10 @@ class JsonLines(_Shown):
             case TimePassed():
                 pass
             case _:
-                assert_never(told)
+                assert_never(news)
 
     def end(self, summary: FollowSummary) -> None:
-        self.found()  # counts along
+        self.take_recent()  # counts along
         self._print("end", summary.to_json())
 
     def _print(self, event: str, values: dict[str, Any]) -> None:
@@ -136,8 +136,8 @@ class Lines(_Shown):
     def serving(self, url: str) -> None:
         self._print(f"figures for Prometheus are at {url}")
 
-    def tell(self, told: Told) -> None:
-        match told:
+    def tell(self, news: Told) -> None:
+        match news:
             case Began(_, _, batch, _, _, warnings):
                 self._print(f"following, from micro-batch {batch} on")
                 self._warn(warnings)
@@ -148,7 +148,7 @@ class Lines(_Shown):
                 if self._news and self._clock() - self._shown_at >= LINE_S:
                     self._figures()
             case RulesChanged(warnings=warnings):
-                self._print(change_line(told))
+                self._print(change_line(news))
                 self._warn(warnings)
             case RulesRefused(error):
                 self.refused += 1
@@ -156,7 +156,7 @@ class Lines(_Shown):
             case Warned(warning):
                 self._warn((warning,))
             case _:
-                assert_never(told)
+                assert_never(news)
 
     def _figures(self) -> None:
         self._shown_at, self._news = self._clock(), False
@@ -164,7 +164,7 @@ class Lines(_Shown):
         self._recent()
 
     def _recent(self) -> None:
-        for name, new in self.found().items():
+        for name, new in self.take_recent().items():
             for row in rows_of(new.last):
                 values = ", ".join(f"{key} {cell(value)}" for key, value in row.items() if not key.startswith("_"))
                 self._print(f"  {name} at {cell(row['_time'])}: {values}")
@@ -204,15 +204,15 @@ class Screen(_Shown):
     def serving(self, url: str) -> None:
         self._console.print(Text(f"figures for Prometheus are at {url}"))
 
-    def tell(self, told: Told) -> None:
-        match told:
+    def tell(self, news: Told) -> None:
+        match news:
             case Began(warnings=warnings):
                 self._warn(warnings)
             case Progressed():
                 self._rate.see(self.totals.counts.input)
                 self._take()
             case RulesChanged(warnings=warnings):
-                self._changes.append(change_line(told))
+                self._changes.append(change_line(news))
                 self._warn(warnings)
             case RulesRefused(error):
                 self.refused += 1
@@ -222,7 +222,7 @@ class Screen(_Shown):
             case TimePassed():
                 pass  # but the rate goes down
             case _:
-                assert_never(told)
+                assert_never(news)
         self._live.update(self._picture(), refresh=True)
 
     def end(self, summary: FollowSummary) -> None:
@@ -231,15 +231,15 @@ class Screen(_Shown):
         self._console.print(*self._tables(), Text(str(summary)), sep="\n")
 
     def _take(self) -> None:
-        for name, new in self.found().items():
-            known = self._last.get(name)
+        for name, new in self.take_recent().items():
+            earlier = self._last.get(name)
             assert self.recent is not None
-            same = known is not None and known.last.schema == new.last.schema
-            last = latest([known.last, new.last], self.recent.limit) if known and same else new.last
+            same = earlier is not None and earlier.last.schema == new.last.schema
+            last = latest([earlier.last, new.last], self.recent.limit) if earlier and same else new.last
             self._last[name] = RecentEvents(self.counts[name], last)
 
     def _tables(self) -> list[Table]:
-        return [recent_table(name, found) for name, found in self._last.items()]
+        return [recent_table(name, recent) for name, recent in self._last.items()]
 
     def _picture(self) -> Group:
         return Group(*self._tables(), figures_table(self.totals, self._rate.now()), *map(Text, self._changes))
@@ -249,10 +249,10 @@ class Screen(_Shown):
             self._console.print(Text(f"warning: {warning}", style="yellow"))
 
 
-def recent_table(name: str, found: RecentEvents) -> Table:
-    table = complex_event_table(name, found.count, found.last)
-    if found.last.num_rows < found.count:
-        table.title = f"{name}: {found.count:,}, the last {found.last.num_rows:,}"
+def recent_table(name: str, recent: RecentEvents) -> Table:
+    table = complex_event_table(name, recent.count, recent.last)
+    if recent.last.num_rows < recent.count:
+        table.title = f"{name}: {recent.count:,}, the last {recent.last.num_rows:,}"
     return table
 
 
@@ -264,9 +264,9 @@ class Rate:
         self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def see(self, events: int) -> None:
-        now = self._clock()
-        self._seen.append((now, events))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= LINE_S:
+        now_s = self._clock()
+        self._seen.append((now_s, events))
+        while len(self._seen) > 2 and now_s - self._seen[1][0] >= LINE_S:
             self._seen.popleft()
 
     def now(self) -> float:

@@ -54,19 +54,19 @@ def latency_of(batch: MicroBatch) -> str:
     return f"{lasting(batch.mean_latency_s or 0.0)}, at most {lasting(batch.max_latency_s or 0.0)}"
 
 
-def counted(count: int, one: str, many: str) -> str:
+def counted(count: int, singular: str, plural: str) -> str:
     """
     >>> counted(1, "change", "changes"), counted(1200, "change", "changes")
     ('1 change', '1,200 changes')
     """
-    return f"{count:,} {one if count == 1 else many}"
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
-def change_line(told: RulesChanged) -> str:
+def change_line(changed: RulesChanged) -> str:
     """A change of rules in a line."""
-    after = "" if told.watermark is None else f", after {moment(told.watermark)}"
-    pause = "" if told.pause_s is None else f", pause {told.pause_s:.2f} s"
-    return f"rules {told.number}: {told.change}; from micro-batch {told.batch} on{after}{pause}"
+    after = "" if changed.watermark is None else f", after {moment(changed.watermark)}"
+    pause = "" if changed.pause_s is None else f", pause {changed.pause_s:.2f} s"
+    return f"rules {changed.number}: {changed.change}; from micro-batch {changed.batch} on{after}{pause}"
 
 
 def unusual(counts: StreamCounts) -> list[str]:
@@ -82,7 +82,7 @@ def unusual(counts: StreamCounts) -> list[str]:
         (counts.failed_calls, "failed call", "failed calls"),
         (counts.duplicates, "duplicate", "duplicates"),
     ]
-    return [counted(count, one, many) for count, one, many in named if count]
+    return [counted(count, singular, plural) for count, singular, plural in named if count]
 
 
 def figures_line(totals: StreamTotals, rate: float) -> str:
@@ -125,17 +125,17 @@ def batch_to_json(batch: MicroBatch) -> dict[str, Any]:
     }
 
 
-def change_to_json(told: RulesChanged) -> dict[str, Any]:
+def change_to_json(changed: RulesChanged) -> dict[str, Any]:
     return {
-        "number": told.number,
-        "added": list(told.change.added),
-        "replaced": list(told.change.replaced),
-        "removed": list(told.change.removed),
-        "with_their_state": list(told.change.kept),
-        "micro_batch": told.batch,
-        "after": None if told.watermark is None else moment(told.watermark),
-        "pause_s": None if told.pause_s is None else round(told.pause_s, 3),
-        "warnings": list(told.warnings),
+        "number": changed.number,
+        "added": list(changed.change.added),
+        "replaced": list(changed.change.replaced),
+        "removed": list(changed.change.removed),
+        "with_their_state": list(changed.change.kept),
+        "micro_batch": changed.batch,
+        "after": None if changed.watermark is None else moment(changed.watermark),
+        "pause_s": None if changed.pause_s is None else round(changed.pause_s, 3),
+        "warnings": list(changed.warnings),
     }
 
 

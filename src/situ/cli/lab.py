@@ -99,8 +99,8 @@ def with_progress(work: Callable[[Say], Result]) -> Result:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
 
-        def say(done: int, total: int, what: str) -> None:
-            progress.update(task, completed=done, total=total, description=what)
+        def say(done: int, total: int, description: str) -> None:
+            progress.update(task, completed=done, total=total, description=description)
 
         return work(say)
 

@@ -119,10 +119,10 @@ def plan_by(name: str, question: PlanQuestion) -> PlanResult:
 # ---- latency limits
 
 
-def _limits_of_outputs(graph: OperatorGraph, given: Sequence[str]) -> dict[str, float]:
+def _limits_of_outputs(graph: OperatorGraph, options: Sequence[str]) -> dict[str, float]:
     """What subscriptions demand, and what the command line asks for: the stricter of both."""
     limits = demanded_ms(graph)
-    for text in given:
+    for text in options:
         name, equals, number = text.partition("=")
         try:
             limit = _limit_ms("--latency-of", float(number))
@@ -160,11 +160,11 @@ def _limit_ms(option: str, limit: float | None) -> float | None:
 
 def without_latency_demands(graph: OperatorGraph) -> OperatorGraph:
     """Elsewhere they have no effect, of which a query's warnings tell; here they have one."""
-    kept = tuple(
+    subscriptions = tuple(
         replace(subscription, demands=tuple(d for d in subscription.demands if d.metric != "latency"))
         for subscription in graph.query.subscriptions
     )
-    return replace(graph, query=replace(graph.query, subscriptions=kept))
+    return replace(graph, query=replace(graph.query, subscriptions=subscriptions))
 
 
 def standing_still(graph: OperatorGraph) -> tuple[str, ...]:

@@ -59,8 +59,10 @@ def flow_table(planned: PlanResult) -> Table:
     for cost, texts, moving in rows[:MOST_ROWS]:
         sent = sum(flow.messages_per_s for flow in moving), sum(flow.requests_per_s for flow in moving)
         table.add_row(*map(Text, (*texts, *(f"{number:,.3g}" for number in (*sent, cost)))))
-    if rest := rows[MOST_ROWS:]:
-        table.add_row(Text(f"{len(rest)} more"), *[""] * 5, Text(f"{sum(cost for cost, _, _ in rest):,.3g}"))
+    if hidden_rows := rows[MOST_ROWS:]:
+        table.add_row(
+            Text(f"{len(hidden_rows)} more"), *[""] * 5, Text(f"{sum(cost for cost, _, _ in hidden_rows):,.3g}")
+        )
     return table
 
 
@@ -92,12 +94,12 @@ def spread(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float
 def summary(planned: PlanResult) -> list[str]:
     """Cost, latency and how far from the optimum the plan can be."""
     problem, plan = planned.problem, planned.plan
-    what = "price of messages" if problem.weight == "price" else "messages x hops"
-    what = "by the paper's formulas," if problem.model.name == "paper" else f"{what} per s,"
+    unit = "price of messages" if problem.weight == "price" else "messages x hops"
+    unit = "by the paper's formulas," if problem.model.name == "paper" else f"{unit} per s,"
     factor = planned.transmission_factor
     share = "" if factor is None else f"{factor:.1%} of "
     return [
-        f"cost      {plan.cost:,.4g} {what} {share}the naive plan's {planned.naive_cost:,.4g}",
+        f"cost      {plan.cost:,.4g} {unit} {share}the naive plan's {planned.naive_cost:,.4g}",
         f"optimum   {distance_from_optimum(plan.cost, plan.lower_bound)}",
         f"latency   {plan.latency_ms:,.4g} ms until {problem.network.names[problem.root]} has the results",
     ]

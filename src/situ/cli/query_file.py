@@ -21,8 +21,8 @@ def import_functions(module: str | None) -> ModuleType | None:
     """Imports a module, whose functions register themselves; the working directory is searched first."""
     if module is None:
         return None
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
+    if (directory := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, directory)
     try:
         return importlib.import_module(module)
     except ImportError as error:

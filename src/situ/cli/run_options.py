@@ -186,9 +186,9 @@ class RunOptions:
 
 def refuse_without_follow(options: RunOptions) -> None:
     """Raises InputError for options that make no sense without --follow."""
-    given, out = options.follow_options.given, options.out
-    if given:
-        raise InputError(f"{given[0]} is for --follow", remedy=f"Add --follow, or leave out {given[0]}.")
+    follow_only, out = options.follow_options.given, options.out
+    if follow_only:
+        raise InputError(f"{follow_only[0]} is for --follow", remedy=f"Add --follow, or leave out {follow_only[0]}.")
     if out is not None and is_url(out):
         raise InputError(
             f"{shown_address(out)} takes results of --follow only", remedy="Give --out a directory, or add --follow."

@@ -79,16 +79,16 @@ def ship(functions: ModuleType | None, session: SparkSession) -> None:
 
 
 @contextmanager
-def persisted(df: DataFrame, wanted: bool) -> Iterator[DataFrame]:
+def persisted(df: DataFrame, is_wanted: bool) -> Iterator[DataFrame]:
     """While it lasts, a DataFrame is computed once: Spark keeps it, on disk where memory does not suffice."""
-    if not wanted:
+    if not is_wanted:
         yield df
         return
-    kept = df.persist(StorageLevel.MEMORY_AND_DISK)
+    persistent = df.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield kept
+        yield persistent
     finally:
-        kept.unpersist()
+        persistent.unpersist()
 
 
 def count_and_keep_first(events: DataFrame, tables: Tables, summary: Summary) -> None:

@@ -114,12 +114,12 @@ def centre(row: dict[str, Any]) -> str:
 
 def totals(summary: Summary) -> str:
     """One line about the whole run, and where its results are."""
-    found = sum(summary.complex_events.values())
+    matches = sum(summary.complex_events.values())
     rate = summary.events / summary.seconds if summary.seconds else 0.0
-    text = f"{summary.events:,} events, {found:,} complex events in {summary.seconds:.2f} s ({rate:,.0f} events/s)"
+    text = f"{summary.events:,} events, {matches:,} complex events in {summary.seconds:.2f} s ({rate:,.0f} events/s)"
     extras = {"rejected": summary.rejected, "late": summary.late, "timed out": summary.timed_out}
     extras |= {f"failed calls of {name}": count for name, count in summary.failed_calls.items()}
-    text += "".join(f", {count:,} {what}" for what, count in extras.items() if count)
+    text += "".join(f", {count:,} {label}" for label, count in extras.items() if count)
     if summary.out is None:
         return text
     counts = "\n".join(f"  {count:>12,}  {summary.out / name}" for name, count in summary.complex_events.items())

@@ -71,24 +71,24 @@ class StageWatch:
                 self._stages[stage] = (info.numCompletedTasks, info.numTasks)
         if not self._stages:
             return None
-        done, total = map(sum, zip(*self._stages.values(), strict=True))
-        return TaskProgress(done, total, len(self._stages))
+        tasks, total = map(sum, zip(*self._stages.values(), strict=True))
+        return TaskProgress(tasks, total, len(self._stages))
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
+def waiting(activity: str) -> Iterator[None]:
     """Says what is being waited for, on standard error, if a person is watching."""
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(f"{what} ..."):
+    with Console(stderr=True).status(f"{activity} ..."):
         yield
 
 
 @contextmanager
-def progress_of(session: SparkSession, what: str) -> Iterator[None]:
+def progress_of(session: SparkSession, activity: str) -> Iterator[None]:
     """Shows what Spark does, on standard error, if a person is watching."""
     if not sys.stderr.isatty():
         yield
@@ -98,10 +98,15 @@ def progress_of(session: SparkSession, what: str) -> Iterator[None]:
 
     columns = SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(activity, total=None)
 
-        def show(done: TaskProgress) -> None:
-            progress.update(task, description=f"{what}: {done}", completed=done.tasks, total=done.total)
+        def show(task_progress: TaskProgress) -> None:
+            progress.update(
+                task,
+                description=f"{activity}: {task_progress}",
+                completed=task_progress.tasks,
+                total=task_progress.total,
+            )
 
         with watched(session, show):
             yield
@@ -126,8 +131,8 @@ def polled(watch: StageWatch, show: Callable[[TaskProgress], None], period_s: fl
 
     def poll() -> None:
         while not ended.wait(period_s):
-            if (done := watch.look()) is not None:
-                show(done)
+            if (task_progress := watch.look()) is not None:
+                show(task_progress)
 
     thread = threading.Thread(target=poll, name="spark-progress", daemon=True)
     thread.start()

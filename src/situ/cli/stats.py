@@ -53,7 +53,7 @@ def stats_file(options: StatsOptions, spark: OnSpark) -> MeasuredStatistics:
         inputs = {s.name: files_to_input(session, paths[s.name], with_site(s, site)) for s in graph.streams}
         with progress_of(session, "measuring"):
             statistics = interruptible(session, lambda: measure_statistics(graph, inputs, site))
-            misfits = reduce(DataFrame.union, [given.rejected for given in inputs.values()])
+            misfits = reduce(DataFrame.union, [input_.rejected for input_ in inputs.values()])
             rejected = interruptible(session, misfits.count)
     if options.out is not None:
         write_statistics(statistics, options.out)

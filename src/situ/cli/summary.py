@@ -65,8 +65,8 @@ class Summary:
     def keep_first(self, name: str, table: pa.Table) -> None:
         """Keeps those of a subscription's complex events that are among the first of all that came so far."""
         if table.num_rows and self.limit:
-            known = [self.first[name]] if name in self.first else []
-            self.first[name] = earliest(pa.concat_tables([*known, table]), self.limit)
+            earlier = [self.first[name]] if name in self.first else []
+            self.first[name] = earliest(pa.concat_tables([*earlier, table]), self.limit)
 
 
 def _rows(tables: dict[str, pa.Table]) -> int:
