@@ -21,8 +21,8 @@ def scheme_of(address: str) -> str:
     >>> scheme_of("kafka://host:9092/cars"), scheme_of("data/cars"), scheme_of("file:///data/cars")
     ('kafka', 'directory', 'directory')
     """
-    found = _SCHEME.match(address)
-    scheme = found[1].lower() if found else "file"
+    match = _SCHEME.match(address)
+    scheme = match[1].lower() if match else "file"
     return {"file": "directory", "postgres": "postgresql"}.get(scheme, scheme)
 
 
@@ -44,18 +44,18 @@ def shown_address(address: str) -> str:
     """
     if not is_url(address):
         return address
-    scheme, _, rest = address.partition("://")
-    location, _, options = rest.partition("?")
+    scheme, _, remainder = address.partition("://")
+    location, _, options = remainder.partition("?")
     if "@" in options:
         return f"{scheme}://..."
     return f"{scheme}://{location.rpartition('@')[2]}"
 
 
-def unknown_address(address: str, known: tuple[str, ...], what: str) -> InputError:
+def unknown_address(address: str, schemes: tuple[str, ...], role: str) -> InputError:
     """The error for an address of another kind. It shows the scheme only: the rest may hold a password."""
     scheme = scheme_of(address)
-    cause = f"{scheme}:// is an output, and no {what}" if scheme in OUTPUTS else f"'{scheme}://' is no {what} for situ"
-    return InputError(cause, remedy=f"It is a directory, {' or '.join(f'{name}://...' for name in known)}.")
+    cause = f"{scheme}:// is an output, and no {role}" if scheme in OUTPUTS else f"'{scheme}://' is no {role} for situ"
+    return InputError(cause, remedy=f"It is a directory, {' or '.join(f'{name}://...' for name in schemes)}.")
 
 
 def directory_of(address: str) -> Path:

@@ -47,14 +47,14 @@ def settings_in_file(file: Path) -> dict[str, str]:
         ) from None  # the error of a decoder holds what it read
     settings: dict[str, str] = {}
     for number, line in _whole_lines(text):
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             raise InputError(
                 "the line is no setting of Kafka's client",
                 place=f"{file}:{number}",
                 remedy="Write name=value, as in sasl.mechanism=PLAIN; a line that goes on below ends with a backslash.",
             )
-        settings[f"kafka.{found[1].removeprefix('kafka.')}"] = found[2].strip()
+        settings[f"kafka.{match[1].removeprefix('kafka.')}"] = match[2].strip()
     return settings
 
 

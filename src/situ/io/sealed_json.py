@@ -33,10 +33,10 @@ def unseal(content: bytes, version: int, place: str) -> dict[str, Any]:
     stored = json.loads(content)
     if not isinstance(stored, dict):
         raise ValueError("no object")
-    found, checksum = stored.pop(_VERSION, None), stored.pop(_CHECKSUM, None)
-    if found != version:
+    stored_version, checksum = stored.pop(_VERSION, None), stored.pop(_CHECKSUM, None)
+    if stored_version != version:
         raise StateError(
-            f"this has version {found}, this situ reads version {version}",
+            f"this has version {stored_version}, this situ reads version {version}",
             place=place,
             remedy="Run it with the situ that wrote it, or with a new --checkpoint.",
         )

@@ -116,14 +116,14 @@ class TableNames:
 def require_names(graph: OperatorGraph, sink: SinkNames) -> None:
     """QueryError, with the place in the query, if the sink cannot hold the name of some result, or mixes two."""
     earlier: dict[tuple[str, str], str] = {}
-    for kind, what, name, place in _results(graph):
+    for kind, role, name, place in _results(graph):
         if fault := sink.fault(kind, name):
-            cause = f"{what} {_short(name)} cannot be {sink.becomes}, where its results go: the name {fault}"
+            cause = f"{role} {_short(name)} cannot be {sink.becomes}, where its results go: the name {fault}"
             raise QueryError(cause, place=place, remedy="Give it another name.")
         other = earlier.setdefault((kind, sink.same(name)), name)
         if other != name:
             raise QueryError(
-                f"{what} {_short(name)} and {_short(other)} would be one folder where letters differ in case only",
+                f"{role} {_short(name)} and {_short(other)} would be one folder where letters differ in case only",
                 place=place,
                 remedy="Give one of them another name.",
             )
@@ -142,12 +142,12 @@ def _results(graph: OperatorGraph) -> Iterator[tuple[str, str, str, Place | None
     places = {definition.name: definition.place for definition in graph.query.definitions}
     places |= {subscription.name: subscription.place for subscription in graph.query.subscriptions}
     for operator in graph.operators:
-        what = "definition" if operator.subscription is None else "subscription"
+        role = "definition" if operator.subscription is None else "subscription"
         place = places.get(operator.name)
         if operator.subscription is not None:
-            yield "complex event", what, operator.name, place
+            yield "complex event", role, operator.name, place
         if operator.rule.timed_out:
-            yield "timed out", what, operator.name, place
+            yield "timed out", role, operator.name, place
     for stream in graph.streams:
         yield "late", "stream", stream.name, stream.place
         yield "rejected", "stream", stream.name, stream.place

@@ -157,8 +157,8 @@ def require_agreeing_sources(stream: Stream, path: Path) -> None:
     kinds: dict[tuple[str, ...], str] = {}
     for attribute in stream.attributes:
         *outer, _ = accumulate((name,) for name in attribute.source)
-        asked = dict.fromkeys(outer, "object") | {attribute.source: str(_json_type(attribute.type))}
-        for source, kind in asked.items():
+        kind_of = dict.fromkeys(outer, "object") | {attribute.source: str(_json_type(attribute.type))}
+        for source, kind in kind_of.items():
             if kinds.setdefault(source, kind) != kind:
                 raise InputError(
                     f"'{'.'.join(source)}' cannot be read as {kind} and as {kinds[source]}",
@@ -225,10 +225,10 @@ def _require_attributes(start: bytes, stream: Stream, path: Path) -> None:
             continue
         keys |= dict.fromkeys(_keys(row, max(len(attribute.source) for attribute in unseen)))
     for attribute in unseen:
-        for asked in accumulate((name,) for name in attribute.source):
-            beside = {".".join(key) for key in keys if key[:-1] == asked[:-1]}
+        for key_path in accumulate((name,) for name in attribute.source):
+            beside = {".".join(key) for key in keys if key[:-1] == key_path[:-1]}
             if beside:  # without any, each line is null here, or rejected for a reason of its own
-                require_column(".".join(asked), stream, beside, str(path))
+                require_column(".".join(key_path), stream, beside, str(path))
 
 
 def _keys(value: Any, depth: int, outer: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

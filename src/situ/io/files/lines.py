@@ -103,8 +103,10 @@ class LineChunk:
         return len(self._conformed.times) + int(self._conformed.rejected.num_rows)
 
     def read(self, columns: Sequence[str]) -> Conformed:
-        whole = self._conformed
-        return Conformed(whole.events.select(asked_columns(self._stream, columns)), whole.times, whole.rejected)
+        conformed = self._conformed
+        return Conformed(
+            conformed.events.select(asked_columns(self._stream, columns)), conformed.times, conformed.rejected
+        )
 
     @cached_property
     def _conformed(self) -> Conformed:
@@ -186,14 +188,14 @@ def blocks(path: Path, line_format: LineFormat) -> Iterator[LineBlock]:
     line = 1 + line_format.preamble.count(b"\n")
     with open_text(path) as file:
         file.read(len(line_format.preamble))
-        rest, data = b"", file.read(BLOCK_BYTES)
+        remainder, data = b"", file.read(BLOCK_BYTES)
         while data:
-            data, following = rest + data, file.read(BLOCK_BYTES)
+            data, following = remainder + data, file.read(BLOCK_BYTES)
             end = line_format.last_end(data) if following else len(data)
             if data[:end].strip():
                 yield LineBlock(str(path), line, data[:end])
             line += data.count(b"\n", 0, end)
-            rest, data = data[end:], following
+            remainder, data = data[end:], following
 
 
 @contextmanager
@@ -221,8 +223,8 @@ def why_not_utf8(data: bytes) -> str | None:
     return None
 
 
-def _conversion(found: pa.DataType, declared: Type) -> Conversion:
-    native = native_conversion(found, declared)
+def _conversion(actual: pa.DataType, declared: Type) -> Conversion:
+    native = native_conversion(actual, declared)
     return native if native is not None and declared is not BINARY else text_conversion(declared)
 
 

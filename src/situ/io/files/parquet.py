@@ -62,8 +62,8 @@ class ParquetFile:
     def time_range(self, row_group: int, stream: Stream) -> tuple[int, int] | None:
         """From the statistics, where they are of every row and mean what the conversion makes of the values."""
         time = next(attribute for attribute in stream.attributes if attribute.name == stream.time)
-        found = type_found(time, stream, self.schema, str(self.path))
-        if not (pa.types.is_timestamp(found) or pa.types.is_signed_integer(found)):
+        time_type = type_found(time, stream, self.schema, str(self.path))
+        if not (pa.types.is_timestamp(time_type) or pa.types.is_signed_integer(time_type)):
             return None
         columns = [i for i in range(len(self.metadata.schema)) if self.metadata.schema.column(i).path == time.column]
         if len(columns) > 1:  # a name with a dot looks like a nested field
@@ -72,7 +72,7 @@ class ParquetFile:
         statistics = self.metadata.row_group(row_group).column(columns[0]).statistics
         if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
             return None
-        ends = {stream.time: pa.array([statistics.min_raw, statistics.max_raw], found)}
+        ends = {stream.time: pa.array([statistics.min_raw, statistics.max_raw], time_type)}
         verdict = judge(*convert_columns(ends, stream, self.conversions), stream)
         return None if verdict.reasons else (int(verdict.times[0]), int(verdict.times[1]))
 
@@ -103,9 +103,9 @@ class RowGroups:
         return _span([self._file.time_range(group, self._stream) for group in filled])
 
     def read(self, columns: Sequence[str]) -> Conformed:
-        asked = asked_columns(self._stream, columns)
+        wanted_columns = asked_columns(self._stream, columns)
         file, stream = self._file, self._stream
-        names = {*asked} if self._decided else {*asked, *checked_columns(stream, file.conversions)}
+        names = {*wanted_columns} if self._decided else {*wanted_columns, *checked_columns(stream, file.conversions)}
         table = file.read(self.groups, {a.column for a in stream.attributes if a.name in names})
         converted, misfits = convert_columns(attribute_columns(table, stream, names), stream, file.conversions)
         if self._decided is None:
@@ -115,7 +115,7 @@ class RowGroups:
             )
             self._decided = verdict, rejected
         verdict, rejected = self._decided
-        return Conformed(verdict.select(converted, asked), verdict.times, rejected)
+        return Conformed(verdict.select(converted, wanted_columns), verdict.times, rejected)
 
 
 class ParquetChunk:
@@ -167,10 +167,10 @@ class ParquetSource:
 
 def _span(ranges: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
     """The range that holds all of them; None if there are none, or one is not known."""
-    known = [r for r in ranges if r is not None]
-    if not known or len(known) < len(ranges):
+    bounded = [r for r in ranges if r is not None]
+    if not bounded or len(bounded) < len(ranges):
         return None
-    return min(first for first, _ in known), max(last for _, last in known)
+    return min(first for first, _ in bounded), max(last for _, last in bounded)
 
 
 @contextmanager

@@ -45,21 +45,21 @@ class MqttAddress:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The address that a text says."""
-        scheme, separator, rest = text.partition("://")
+        scheme, separator, remainder = text.partition("://")
         if scheme.lower() != "mqtt" or not separator:
             raise InputError("an address of MQTT begins with mqtt://", remedy=_FORM)
         # Not urlsplit: to it, the wildcard # ends an address.
-        authority, _, path = rest.partition("/")
+        authority, _, path = remainder.partition("/")
         login, _, where = authority.rpartition("@")
         user, colon, password = login.partition(":")
-        found = _AUTHORITY.fullmatch(where)
-        if found is None or (found["port"] and not 0 < int(found["port"]) < 65536):
+        authority_match = _AUTHORITY.fullmatch(where)
+        if authority_match is None or (authority_match["port"] and not 0 < int(authority_match["port"]) < 65536):
             raise InputError(f"'{shown_address(text)}' names no host and port", remedy=f"{_FORM} {_ENCODED}")
         topic, _, parameters = path.partition("?")
         address = cls(
-            host=found["host"].strip("[]"),
+            host=authority_match["host"].strip("[]"),
             topic=unquote(topic),
-            port=int(found["port"] or PORT),
+            port=int(authority_match["port"] or PORT),
             user=unquote(user) or None,
             password=unquote(password) if colon else None,
         )
@@ -73,9 +73,9 @@ class MqttAddress:
         """The address without its password; it can be parsed again."""
         login = f"{quote(self.user, safe='')}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        given = {"qos": self.qos, "client_id": self.client_id, "session_s": self.session_s}
+        parameters = {"qos": self.qos, "client_id": self.client_id, "session_s": self.session_s}
         usual = {"qos": 1, "client_id": None, "session_s": SESSION_S}
-        pairs = [f"{name}={quote(str(value), safe='')}" for name, value in given.items() if value != usual[name]]
+        pairs = [f"{name}={quote(str(value), safe='')}" for name, value in parameters.items() if value != usual[name]]
         query = f"?{'&'.join(pairs)}" if pairs else ""
         return f"mqtt://{login}{host}:{self.port}/{quote(self.topic, safe='/+#$ ,;=!()*')}{query}"
 
@@ -84,33 +84,33 @@ class MqttAddress:
         return "+" in self.topic or "#" in self.topic
 
 
-def _parameters(text: str, whole: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _parameters(text: str, address: str) -> dict[str, Any]:
+    parameters: dict[str, Any] = {}
     for pair in filter(None, text.split("&")):
         name, _, value = pair.partition("=")
         match name:
             case "client_id" if value:
-                found[name] = unquote(value)
+                parameters[name] = unquote(value)
             case "qos" if value in ("0", "1"):
-                found[name] = int(value)
+                parameters[name] = int(value)
             case "qos":
                 # A receiver of QoS 2 must remember every number that it has answered for, also after a crash.
                 remedy = "It is 1 (at least once) or 0 (at most once). A broker hands on messages of QoS 2 with QoS 1."
-                raise InputError(f"'{shown_address(whole)}': qos cannot be '{value}'", remedy=remedy)
+                raise InputError(f"'{shown_address(address)}': qos cannot be '{value}'", remedy=remedy)
             case "session_s" if value.isascii() and value.isdigit() and 0 < int(value) < 2**32:
-                found[name] = int(value)
+                parameters[name] = int(value)
             case "client_id" | "session_s":
                 remedy = "session_s is a number of seconds above 0; client_id is any name."
-                raise InputError(f"'{shown_address(whole)}': {name} cannot be '{value}'", remedy=remedy)
+                raise InputError(f"'{shown_address(address)}': {name} cannot be '{value}'", remedy=remedy)
             case _:
                 raise InputError(
-                    f"'{shown_address(whole)}': an address of MQTT has no parameter '{name}'",
+                    f"'{shown_address(address)}': an address of MQTT has no parameter '{name}'",
                     remedy=did_you_mean(name, ["qos", "client_id", "session_s"]),
                 )
-    return found
+    return parameters
 
 
-def _check_filter(topic: str, whole: str) -> None:
+def _check_filter(topic: str, address: str) -> None:
     """What a broker would refuse by closing the connection, without a word."""
     levels = topic.split("/")
     if not topic:
@@ -123,4 +123,4 @@ def _check_filter(topic: str, whole: str) -> None:
         cause, remedy = "has a # that is not the last level", "# stands for all levels that follow: city/#."
     else:
         return
-    raise InputError(f"'{shown_address(whole)}' {cause}", remedy=remedy)
+    raise InputError(f"'{shown_address(address)}' {cause}", remedy=remedy)

@@ -153,8 +153,8 @@ class Receiver:
 
     def _on_message(self, _client: Client, _data: object, message: MQTTMessage) -> None:
         if not self._closing:
-            came = Message(message.topic, bytes(message.payload))
-            self._queue.put(_Received(came, self._connection, message.mid, message.qos))
+            received = Message(message.topic, bytes(message.payload))
+            self._queue.put(_Received(received, self._connection, message.mid, message.qos))
 
     # What the thread of the disk does.
 

@@ -165,8 +165,8 @@ class Spool:
         """Forgets messages below a number, as far as whole segments go. The last segment stays: it has the count."""
         with self._changing:
             below = bisect_right(self._segments[1:], number, key=lambda segment: segment.first)
-            gone, self._segments = self._segments[:below], self._segments[below:]
-        for segment in gone:
+            pruned, self._segments = self._segments[:below], self._segments[below:]
+        for segment in pruned:
             segment.path.unlink()
 
     def session(self) -> Session | None:
@@ -293,9 +293,9 @@ def _segment(path: Path, last: bool) -> _SpoolFile:
 def _whole_lines(data: bytes, ends: list[int], path: Path) -> int:
     """How many lines at the beginning are messages. Behind a crash of the machine, there may be anything, but no
     message: one that follows was on the disk, and so was what is damaged before it."""
-    whole = [_is_whole(data[begin:end]) for begin, end in pairwise([0, *ends])]
-    count = whole.index(False) if False in whole else len(whole)
-    if any(whole[count:]):
+    is_whole = [_is_whole(data[begin:end]) for begin, end in pairwise([0, *ends])]
+    count = is_whole.index(False) if False in is_whole else len(is_whole)
+    if any(is_whole[count:]):
         raise _damaged(path, int(path.stem) + count)
     return count
 

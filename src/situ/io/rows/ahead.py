@@ -43,10 +43,10 @@ def reasons_ahead(times: np.ndarray, stream: Stream, now_us: int) -> dict[int, s
 
 def without_events(part: Conformed, rows: list[int]) -> Conformed:
     """The part without some of its events."""
-    kept = np.ones(len(part.times), np.bool_)
-    kept[rows] = False
-    events = part.events.filter(pa.array(kept)) if part.events.num_columns else part.events
-    return Conformed(events, part.times[kept], part.rejected)
+    is_kept = np.ones(len(part.times), np.bool_)
+    is_kept[rows] = False
+    events = part.events.filter(pa.array(is_kept)) if part.events.num_columns else part.events
+    return Conformed(events, part.times[is_kept], part.rejected)
 
 
 def reject_ahead(part: Conformed, stream: Stream, now_us: int, place: str) -> Conformed:
@@ -56,5 +56,5 @@ def reject_ahead(part: Conformed, stream: Stream, now_us: int, place: str) -> Co
         return part
     rows = list(reasons)
     rejected = rejected_table(reasons.values(), rows_to_json(part.events.take(rows)), [place] * len(rows))
-    rest = without_events(part, rows)
-    return Conformed(rest.events, rest.times, pa.concat_tables([part.rejected, rejected]))
+    accepted = without_events(part, rows)
+    return Conformed(accepted.events, accepted.times, pa.concat_tables([part.rejected, rejected]))

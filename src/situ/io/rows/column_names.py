@@ -26,17 +26,17 @@ def spelt_as_found(stream: Stream, schema: pa.Schema) -> Stream:
     >>> spelt_as_found(stream, pa.schema([("MS", pa.int64())])).attributes[0].source
     ('MS',)
     """
-    found = pa.struct(list(schema))
-    return replace(stream, attributes=tuple(_spelt(attribute, found) for attribute in stream.attributes))
+    columns = pa.struct(list(schema))
+    return replace(stream, attributes=tuple(_spelt(attribute, columns) for attribute in stream.attributes))
 
 
-def remedy_for_missing(column: str, found: Iterable[str]) -> str:
+def remedy_for_missing(column: str, columns: Iterable[str]) -> str:
     """The remedy where no column has a name.
 
     >>> remedy_for_missing("speed", ["lane", "Speed"])
     "There is 'Speed'. Capitals count: write `from Speed` behind the type of the attribute, or rename the column."
     """
-    names = list(found)
+    names = list(columns)
     alike = [name for name in names if name.lower() == column.lower()]
     if not alike:
         return did_you_mean(column, names)
@@ -47,13 +47,13 @@ def remedy_for_missing(column: str, found: Iterable[str]) -> str:
     )
 
 
-def _spelt(attribute: AttributeDeclaration, found: pa.DataType) -> AttributeDeclaration:
+def _spelt(attribute: AttributeDeclaration, columns: pa.DataType) -> AttributeDeclaration:
     source: list[str] = []
     for name in attribute.source:
-        names = [field.name for field in found] if pa.types.is_struct(found) else []
+        names = [field.name for field in columns] if pa.types.is_struct(columns) else []
         alike = [name] if name in names else [other for other in names if other.lower() == name.lower()]
         if len(alike) != 1:
             return attribute  # what is missing, or there twice, is said where columns are looked up
         source.append(alike[0])
-        found = next(field.type for field in found if field.name == alike[0])
+        columns = next(field.type for field in columns if field.name == alike[0])
     return attribute if tuple(source) == attribute.source else replace(attribute, path=tuple(source))

@@ -70,12 +70,12 @@ def conform(
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     conversions = conversions_to(stream, table.schema, place)
-    asked = asked_columns(stream, columns)
-    columns_of = attribute_columns(table, stream, {*asked, *checked_columns(stream, conversions)})
+    wanted_columns = asked_columns(stream, columns)
+    columns_of = attribute_columns(table, stream, {*wanted_columns, *checked_columns(stream, conversions)})
     converted, misfits = convert_columns(columns_of, stream, conversions)
     verdict = judge(converted, misfits, stream)
     rejected = rejected_rows(verdict.reasons, lambda: table, place)
-    return Conformed(verdict.select(converted, asked), verdict.times, rejected)
+    return Conformed(verdict.select(converted, wanted_columns), verdict.times, rejected)
 
 
 def asked_columns(stream: Stream, columns: Collection[str] | None) -> list[str]:
@@ -87,21 +87,21 @@ def conversions_to(stream: Stream, schema: pa.Schema, place: str) -> dict[str, C
     """For every declared attribute, how its column is converted; InputError where there is no way."""
     conversions = {}
     for attribute in stream.attributes:
-        found = type_found(attribute, stream, schema, place)
-        conversion = native_conversion(found, attribute.type)
+        actual = type_found(attribute, stream, schema, place)
+        conversion = native_conversion(actual, attribute.type)
         if conversion is None:
             raise InputError(
-                f"column '{attribute.column}' is {found}, but stream {stream.name} declares it as {attribute.type}",
+                f"column '{attribute.column}' is {actual}, but stream {stream.name} declares it as {attribute.type}",
                 place=place,
-                remedy=_remedy(attribute.name, found, attribute.type),
+                remedy=_remedy(attribute.name, actual, attribute.type),
             )
         conversions[attribute.name] = conversion
     return conversions
 
 
-def require_column(column: str, stream: Stream, found: Iterable[str], place: str) -> None:
+def require_column(column: str, stream: Stream, columns: Iterable[str], place: str) -> None:
     """InputError unless the column is among those found, once."""
-    names = list(found)
+    names = list(columns)
     if column not in names:
         raise InputError(
             f"there is no column '{column}', which stream {stream.name} declares",
@@ -118,19 +118,20 @@ def require_column(column: str, stream: Stream, found: Iterable[str], place: str
 
 def type_found(attribute: AttributeDeclaration, stream: Stream, schema: pa.Schema, place: str) -> pa.DataType:
     """The type of the column or nested field that an attribute comes from."""
-    found: pa.DataType = pa.struct(list(schema))
+    actual: pa.DataType = pa.struct(list(schema))
     outer: tuple[str, ...] = ()
     for name in attribute.source:
-        if not pa.types.is_struct(found):
+        if not pa.types.is_struct(actual):
             raise InputError(
-                f"column '{'.'.join(outer)}' is {found} and has no field '{name}', which stream {stream.name} declares",
+                f"column '{'.'.join(outer)}' is {actual} and has no field '{name}', "
+                f"which stream {stream.name} declares",
                 place=place,
                 remedy="Only a column of structs has fields.",
             )
-        require_column(".".join((*outer, name)), stream, [".".join((*outer, f.name)) for f in found], place)
-        found = found.field(name).type
+        require_column(".".join((*outer, name)), stream, [".".join((*outer, f.name)) for f in actual], place)
+        actual = actual.field(name).type
         outer = (*outer, name)
-    return found
+    return actual
 
 
 def attribute_columns(table: pa.Table, stream: Stream, names: Collection[str]) -> dict[str, pa.Array]:
@@ -174,12 +175,12 @@ class Verdict:
     accepted: pa.Array | None
     reasons: dict[int, str]
 
-    def select(self, converted: Mapping[str, pa.Array], asked: Sequence[str]) -> pa.Table:
+    def select(self, converted: Mapping[str, pa.Array], wanted_columns: Sequence[str]) -> pa.Table:
         """The asked columns of the accepted rows."""
-        columns = [converted[name] for name in asked]
+        columns = [converted[name] for name in wanted_columns]
         if self.accepted is not None:
             columns = [column.filter(self.accepted) for column in columns]
-        return pa.Table.from_arrays(columns, names=list(asked))
+        return pa.Table.from_arrays(columns, names=list(wanted_columns))
 
 
 def judge(converted: Mapping[str, pa.Array], misfits: Mapping[int, str], stream: Stream) -> Verdict:
@@ -203,14 +204,14 @@ def rejected_table(reasons: Collection[str], rows: Collection[str] | pa.Array, p
 
 
 def rejected_rows(
-    reasons: Mapping[int, str], whole: Callable[[], pa.Table], place: str, first_row: int = 0
+    reasons: Mapping[int, str], all_rows: Callable[[], pa.Table], place: str, first_row: int = 0
 ) -> pa.Table:
     """Rejected rows of a table, which is only asked for with all its columns if there are any."""
     if not reasons:
         return rejected_table([], [], [])
     rows = sorted(reasons)
     places = [f"{place}, row {first_row + row + 1}" for row in rows]
-    return rejected_table([reasons[row] for row in rows], rows_to_json(whole().take(rows)), places)
+    return rejected_table([reasons[row] for row in rows], rows_to_json(all_rows().take(rows)), places)
 
 
 def _event_times(column: pa.Array, stream: Stream) -> tuple[np.ndarray, np.ndarray | None]:
@@ -261,12 +262,12 @@ def _show(value: Any) -> str:
         return show_value(value.cast(pa.int32() if pa.types.is_date32(value.type) else pa.int64()).as_py())
 
 
-def _remedy(name: str, found: pa.DataType, declared: Type) -> str:
-    if declared is TIMESTAMP and (pa.types.is_integer(found) or pa.types.is_floating(found)):
-        kind = "int" if pa.types.is_integer(found) else "double"
+def _remedy(name: str, actual: pa.DataType, declared: Type) -> str:
+    if declared is TIMESTAMP and (pa.types.is_integer(actual) or pa.types.is_floating(actual)):
+        kind = "int" if pa.types.is_integer(actual) else "double"
         return f"Declare `{name} {kind}` and, if it is the event time, its unit: `time {name} in ms`."
     for test, kind in _DECLARABLE:
-        if test(found):
+        if test(actual):
             return f"Declare it as {kind}, or convert the column."
     return "Convert the column; situ reads boolean, int, double, decimal, string, binary and timestamp columns."
 

@@ -58,7 +58,7 @@ def convert(column: pa.Array | Sequence[Any], conversion: Conversion) -> tuple[p
     return pa.concat_arrays([left, right]), left_misfits + [half + i for i in right_misfits]
 
 
-def native_conversion(found: pa.DataType, declared: Type) -> Conversion | None:
+def native_conversion(actual: pa.DataType, declared: Type) -> Conversion | None:
     """How a typed column becomes one of the declared type; None where it cannot in principle.
 
     Nothing is guessed: text is no number, a double is no int or decimal, a number is no timestamp.
@@ -69,34 +69,34 @@ def native_conversion(found: pa.DataType, declared: Type) -> Conversion | None:
     (True, None)
     """
     target = to_arrow(declared)
-    if found == target:
+    if actual == target:
         return Conversion(target)
-    if pa.types.is_null(found):
+    if pa.types.is_null(actual):
         return _cast(target)
-    if pa.types.is_dictionary(found):
-        inner = native_conversion(found.value_type, declared)
+    if pa.types.is_dictionary(actual):
+        inner = native_conversion(actual.value_type, declared)
         return inner and Conversion(inner.target, _decoded(inner), inner.fallible)
     match declared:
         case Simple.INT:
-            return _to_int(found)
+            return _to_int(actual)
         case Simple.DOUBLE:
             # Rounding is what a declared double asks for: 2**53 + 1 fits, as the nearest double.
-            if pa.types.is_decimal(found):
+            if pa.types.is_decimal(actual):
                 # Directly, Arrow misses the nearest double for one value in eight of decimal(10, 2).
                 return Conversion(target, lambda column: column.cast(pa.string()).cast(target))
-            numeric = pa.types.is_integer(found) or pa.types.is_floating(found)
+            numeric = pa.types.is_integer(actual) or pa.types.is_floating(actual)
             return _cast(target, safe=False) if numeric else None
         case Decimal():
-            return _to_decimal(found, target)
+            return _to_decimal(actual, target)
         case Simple.STRING:
-            if pa.types.is_large_string(found) or pa.types.is_string_view(found):
+            if pa.types.is_large_string(actual) or pa.types.is_string_view(actual):
                 return _cast(target)
-            return _cast(target, fallible=True) if is_bytes(found) else None
+            return _cast(target, fallible=True) if is_bytes(actual) else None
         case Simple.BINARY:
-            text = pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found)
-            return _cast(target) if text or is_bytes(found) else None
+            text = pa.types.is_string(actual) or pa.types.is_large_string(actual) or pa.types.is_string_view(actual)
+            return _cast(target) if text or is_bytes(actual) else None
         case Simple.TIMESTAMP:
-            return _to_timestamp(found)
+            return _to_timestamp(actual)
         case Simple.BOOLEAN | Simple.DURATION | Simple.NULL | Row():
             return None
         case _:
@@ -188,39 +188,39 @@ def _decoded(inner: Conversion) -> Callable[[pa.Array], pa.Array]:
     return apply
 
 
-def is_bytes(found: pa.DataType) -> bool:
+def is_bytes(actual: pa.DataType) -> bool:
     tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
-    return any(test(found) for test in tests)
+    return any(test(actual) for test in tests)
 
 
-def _to_int(found: pa.DataType) -> Conversion | None:
-    if pa.types.is_uint64(found) or pa.types.is_decimal(found):
+def _to_int(actual: pa.DataType) -> Conversion | None:
+    if pa.types.is_uint64(actual) or pa.types.is_decimal(actual):
         return _cast(pa.int64(), fallible=True)
     # Kernels read any width, so widening here would only cost memory; outputs are widened where they are written.
-    return Conversion(found) if pa.types.is_integer(found) else None
+    return Conversion(actual) if pa.types.is_integer(actual) else None
 
 
-def _to_decimal(found: pa.DataType, target: pa.DataType) -> Conversion | None:
-    if pa.types.is_decimal(found):
-        wider = target.scale >= found.scale and target.precision - target.scale >= found.precision - found.scale
-        if wider or target.scale <= found.scale:
+def _to_decimal(actual: pa.DataType, target: pa.DataType) -> Conversion | None:
+    if pa.types.is_decimal(actual):
+        wider = target.scale >= actual.scale and target.precision - target.scale >= actual.precision - actual.scale
+        if wider or target.scale <= actual.scale:
             return _cast(target, fallible=not wider)
         # Directly, Arrow multiplies within 128 bits, and not every overflow is noticed.
         roomy = pa.decimal256(76, target.scale)
         return Conversion(target, lambda column: column.cast(roomy).cast(target), fallible=True)
-    if pa.types.is_integer(found):
+    if pa.types.is_integer(actual):
         # Directly, Arrow asks the target for room for every 64-bit integer; by way of 20 digits, for the value only.
-        whole, roomy = pa.decimal128(20, 0), pa.decimal256(76, target.scale)
-        return Conversion(target, lambda column: column.cast(whole).cast(roomy).cast(target), fallible=True)
+        integers, roomy = pa.decimal128(20, 0), pa.decimal256(76, target.scale)
+        return Conversion(target, lambda column: column.cast(integers).cast(roomy).cast(target), fallible=True)
     return None
 
 
-def _to_timestamp(found: pa.DataType) -> Conversion | None:
-    if pa.types.is_date(found):
+def _to_timestamp(actual: pa.DataType) -> Conversion | None:
+    if pa.types.is_date(actual):
         return _cast(TIMESTAMP_ARROW, fallible=True)
-    if not pa.types.is_timestamp(found):
+    if not pa.types.is_timestamp(actual):
         return None
-    match found.unit:
+    match actual.unit:
         case "us":  # only the zone differs: no copy
             return _cast(TIMESTAMP_ARROW)
         case "ns":  # unsafe: what is finer than a microsecond is cut off, not refused

@@ -72,7 +72,7 @@ def declare_columns(columns: Sequence[FoundColumn], name: str) -> Declaration:
     time, unit, about_time = _time(named)
     location, degrees, about_place = _location(named, time)
     key, about_key = _key(named, name, {time.name, *(location or ())})
-    attributes = tuple(_declaration(one) for one in named)
+    attributes = tuple(_declaration(attribute) for attribute in named)
     stream = Stream(name, attributes, time.name, unit, location=location, key=key, degrees=degrees)
     return Declaration(stream, (about_time, *about_place, *about_key, *left_out))
 
@@ -109,7 +109,7 @@ def stream_name(stem: str) -> str:
 def _attributes(columns: Sequence[FoundColumn]) -> tuple[list[_Named], list[str]]:
     """The columns that can be declared, and a note for each of the others."""
     times = Counter(column.path for column in columns)
-    taken = {column.path[0].lower() for column in columns if _is_plain(column)}
+    names_in_use = {column.path[0].lower() for column in columns if _is_plain(column)}
     named: list[_Named] = []
     left_out: dict[str, None] = {}
     for column in columns:
@@ -121,7 +121,7 @@ def _attributes(columns: Sequence[FoundColumn]) -> tuple[list[_Named], list[str]
         elif not all(column.path):
             left_out["left out: a column without a name"] = None
         else:
-            named.append(_Named(column.path[0] if _is_plain(column) else _free_name(column.path, taken), column))
+            named.append(_Named(column.path[0] if _is_plain(column) else _free_name(column.path, names_in_use), column))
     return named, [note.replace("\n", " ") for note in left_out]
 
 
@@ -130,14 +130,14 @@ def _is_plain(column: FoundColumn) -> bool:
     return len(column.path) == 1 and re.fullmatch(r"(?!_)[^\W\d]\w*", column.path[0]) is not None
 
 
-def _free_name(path: Iterable[str], taken: set[str]) -> str:
-    """A name that needs no quotes, for a column whose own does; `taken` are names in small letters."""
+def _free_name(path: Iterable[str], names_in_use: set[str]) -> str:
+    """A name that needs no quotes, for a column whose own does; `names_in_use` are names in small letters."""
     plain = re.sub(r"\W+", "_", "_".join(path)).strip("_")
     base = plain if re.match(r"[^\W\d]", plain) else f"column_{plain}".rstrip("_")
     name, number = base, 2
-    while name.lower() in taken:
+    while name.lower() in names_in_use:
         name, number = f"{base}_{number}", number + 1
-    taken.add(name.lower())
+    names_in_use.add(name.lower())
     return name
 
 
@@ -151,20 +151,22 @@ def _declaration(named: _Named) -> AttributeDeclaration:
 
 
 def _time(named: Sequence[_Named]) -> tuple[_Named, TimeUnit | None, str]:
-    timestamps = [one for one in named if one.column.type is TIMESTAMP]
+    timestamps = [attribute for attribute in named if attribute.column.type is TIMESTAMP]
     if timestamps:
         best = min(timestamps, key=_time_rank)
-        others = f"; also a timestamp: {', '.join(o.name for o in timestamps if o is not best)}"
-        return best, None, f"time: {best.name} is a timestamp" + others * (len(timestamps) > 1)
-    numbers = [one for one in named if one.column.type is not None and is_numeric(one.column.type)]
+        alternatives = f"; also a timestamp: {', '.join(o.name for o in timestamps if o is not best)}"
+        return best, None, f"time: {best.name} is a timestamp" + alternatives * (len(timestamps) > 1)
+    numbers = [
+        attribute for attribute in named if attribute.column.type is not None and is_numeric(attribute.column.type)
+    ]
     if not numbers:
         raise InputError(
             "no column can be the time of an event: there is neither a timestamp nor a number",
             remedy="Add one, or convert a column of text to timestamps.",
         )
-    called = [one for one in numbers if _time_rank(one) < len(TIME_WORDS)]
+    called = [attribute for attribute in numbers if _time_rank(attribute) < len(TIME_WORDS)]
     if not called:
-        first = next((one for one in numbers if one.column.type is INT), numbers[0])
+        first = next((attribute for attribute in numbers if attribute.column.type is INT), numbers[0])
         return first, "s", f"time: NOTHING LOOKS LIKE A TIME. {first.name} in s is a mere placeholder: change it"
     best = min(called, key=_time_rank)
     unit, why = _unit(best)
@@ -190,9 +192,9 @@ def _unit(named: _Named) -> tuple[TimeUnit, str]:
 def _location(named: Sequence[_Named], time: _Named) -> tuple[tuple[str, str] | None, bool, tuple[str, ...]]:
     """The first pair of numbers that are called like coordinates, of one struct or of none."""
     numbers = {
-        (one.column.path[:-1], one.column.path[-1].lower()): one.name
-        for one in named
-        if one is not time and one.column.type is not None and is_numeric(one.column.type)
+        (attribute.column.path[:-1], attribute.column.path[-1].lower()): attribute.name
+        for attribute in named
+        if attribute is not time and attribute.column.type is not None and is_numeric(attribute.column.type)
     }
     for outer, _ in numbers:
         for longitude in LONGITUDES:
@@ -206,14 +208,18 @@ def _location(named: Sequence[_Named], time: _Named) -> tuple[tuple[str, str] | 
     return None, False, ()
 
 
-def _key(named: Sequence[_Named], stream: str, others: set[str]) -> tuple[str | None, tuple[str, ...]]:
+def _key(named: Sequence[_Named], stream: str, used_elsewhere: set[str]) -> tuple[str | None, tuple[str, ...]]:
     """Whom an event is about: a column called like the stream, or like an identifier."""
-    candidates = [one for one in named if one.column.type in (STRING, INT) and one.name not in others]
+    candidates = [
+        attribute
+        for attribute in named
+        if attribute.column.type in (STRING, INT) and attribute.name not in used_elsewhere
+    ]
     about = words_of(stream)
-    for one in candidates:
-        if one.words and one.words == about[-len(one.words) :]:
-            return one.name, (f"key: {one.name} is called like the stream",)
-    for one in candidates:
-        if one.words and one.words[-1] in ("id", "key", "uuid"):
-            return one.name, (f"key: {one.name} is called like an identifier",)
+    for attribute in candidates:
+        if attribute.words and attribute.words == about[-len(attribute.words) :]:
+            return attribute.name, (f"key: {attribute.name} is called like the stream",)
+    for attribute in candidates:
+        if attribute.words and attribute.words[-1] in ("id", "key", "uuid"):
+            return attribute.name, (f"key: {attribute.name} is called like an identifier",)
     return None, ()

@@ -63,39 +63,39 @@ def columns_of_table(schema: pa.Schema, rows: pa.Table | None = None) -> list[Fo
     """The columns of a schema, and the fields of its structs; the sizes of numbers are those of some rows."""
     values = [None] * len(schema) if rows is None else [column.combine_chunks() for column in rows.columns]
     return [
-        found
+        found_column
         for field, column in zip(schema, values, strict=True)
-        for found in _columns_of_field((field.name,), field.type, column)
+        for found_column in _columns_of_field((field.name,), field.type, column)
     ]
 
 
-def declared_type(found: pa.DataType) -> Type | None:
+def declared_type(actual: pa.DataType) -> Type | None:
     """The type in which a stream declares a column of an Arrow type; None where situ does not read it.
 
     >>> str(declared_type(pa.int16())), str(declared_type(pa.decimal128(9, 2))), declared_type(pa.list_(pa.int8()))
     ('int', 'decimal(9, 2)', None)
     """
-    if pa.types.is_dictionary(found):
-        return declared_type(found.value_type)
-    if pa.types.is_null(found):
+    if pa.types.is_dictionary(actual):
+        return declared_type(actual.value_type)
+    if pa.types.is_null(actual):
         return STRING
-    if is_bytes(found):
+    if is_bytes(actual):
         return BINARY
-    if pa.types.is_decimal(found):
-        fits = found.precision <= MAX_DIGITS and 0 <= found.scale <= found.precision
-        return Decimal(found.precision, found.scale) if fits else DOUBLE
+    if pa.types.is_decimal(actual):
+        fits = actual.precision <= MAX_DIGITS and 0 <= actual.scale <= actual.precision
+        return Decimal(actual.precision, actual.scale) if fits else DOUBLE
     readable = (BOOLEAN, INT, DOUBLE, TIMESTAMP, STRING)
-    return next((type_ for type_ in readable if native_conversion(found, type_) is not None), None)
+    return next((type_ for type_ in readable if native_conversion(actual, type_) is not None), None)
 
 
-def _columns_of_field(path: tuple[str, ...], found: pa.DataType, values: pa.Array | None) -> Iterator[FoundColumn]:
-    if pa.types.is_struct(found):
-        for number, inner in enumerate(found):
+def _columns_of_field(path: tuple[str, ...], actual: pa.DataType, values: pa.Array | None) -> Iterator[FoundColumn]:
+    if pa.types.is_struct(actual):
+        for number, inner in enumerate(actual):
             of_field = None if values is None else pc.struct_field(values, [number])
             yield from _columns_of_field((*path, inner.name), inner.type, of_field)
         return
-    type_ = declared_type(found)
-    yield FoundColumn(path, type_, str(found), _largest(values) if type_ and is_numeric(type_) else None)
+    type_ = declared_type(actual)
+    yield FoundColumn(path, type_, str(actual), _largest(values) if type_ and is_numeric(type_) else None)
 
 
 def _largest(values: pa.Array | None) -> float | None:
@@ -155,8 +155,8 @@ def _columns_of_objects(rows: Sequence[dict[str, Any]], outer: tuple[str, ...] =
         elif kinds == {bool}:
             yield FoundColumn(path, BOOLEAN, "boolean")
         elif kinds and kinds <= {int, float}:
-            whole = kinds == {int} and all(-(2**63) <= value < 2**63 for value in values)
-            yield FoundColumn(path, INT if whole else DOUBLE, "number", float(max(map(abs, values))))
+            fits_int = kinds == {int} and all(-(2**63) <= value < 2**63 for value in values)
+            yield FoundColumn(path, INT if fits_int else DOUBLE, "number", float(max(map(abs, values))))
         else:
             words = ", ".join(sorted(kind.__name__ for kind in kinds))
             yield FoundColumn(path, None if kinds else STRING, words or "null")

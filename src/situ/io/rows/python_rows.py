@@ -43,8 +43,8 @@ def conform_python_rows(rows: Iterable[object], stream: Stream, place: str = "ro
     >>> result.times.tolist(), result.rejected.to_pylist()
     ([1000], [{'_reason': 'ms: 1.9 is no int', '_row': '{"ms": 1.9}', '_place': 'rows, row 2'}])
     """
-    given = _listed(rows, stream, place)
-    columns, reasons = _attribute_values(given, stream)
+    listed_rows = _listed(rows, stream, place)
+    columns, reasons = _attribute_values(listed_rows, stream)
     conversions = {attribute.name: python_conversion(attribute.type) for attribute in stream.attributes}
     converted, misfits = convert_columns(columns, stream, conversions)
     for row, reason in misfits.items():
@@ -53,7 +53,7 @@ def conform_python_rows(rows: Iterable[object], stream: Stream, place: str = "ro
     numbers = sorted(verdict.reasons)
     rejected = rejected_table(
         [verdict.reasons[row] for row in numbers],
-        [object_to_json(given[row]) for row in numbers],
+        [object_to_json(listed_rows[row]) for row in numbers],
         [f"{place}, row {row + 1}" for row in numbers],
     )
     return Conformed(verdict.select(converted, asked_columns(stream, None)), verdict.times, rejected)
@@ -73,13 +73,13 @@ def _listed(rows: Iterable[object], stream: Stream, place: str) -> list[object]:
 def _attribute_values(rows: Sequence[object], stream: Stream) -> tuple[dict[str, list[Any]], dict[int, str]]:
     """The values that attributes come from, null where there are none; and why rows have no such place for them."""
     reasons: dict[int, str] = {}
-    known: dict[tuple[str, ...], Sequence[Any]] = {(): _objects(rows, (), reasons)}
+    objects_by_path: dict[tuple[str, ...], Sequence[Any]] = {(): _objects(rows, (), reasons)}
 
     def objects_at(path: tuple[str, ...]) -> Sequence[Any]:
-        if path not in known:
+        if path not in objects_by_path:
             inner = [outer.get(path[-1]) for outer in objects_at(path[:-1])]
-            known[path] = _objects(inner, path, reasons)
-        return known[path]
+            objects_by_path[path] = _objects(inner, path, reasons)
+        return objects_by_path[path]
 
     columns = {}
     for attribute in stream.attributes:
