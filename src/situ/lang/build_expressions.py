@@ -157,9 +157,9 @@ class Aliased:
         raise NotImplementedError
 
     def __getitem__(self, name: str) -> Expr:
-        known = self._attributes()
-        if known is not None and name not in known:
-            raise NoSuchAttribute(f"{self._alias()} has no attribute '{name}'", remedy=did_you_mean(name, known))
+        attributes = self._attributes()
+        if attributes is not None and name not in attributes:
+            raise NoSuchAttribute(f"{self._alias()} has no attribute '{name}'", remedy=did_you_mean(name, attributes))
         return Expr(Attribute(self._alias(), name))
 
     def __getattr__(self, name: str) -> Expr:

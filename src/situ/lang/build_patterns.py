@@ -91,8 +91,8 @@ class OneEvent(Repeatable, Aliased):
         """One more condition; `b.where(b.speed < 5)` and `b.where(this.speed < 5)` say the same."""
         added = without_alias(to_expression(condition), self.node.alias)
         test = self.node.test
-        both: Expression = added if test.condition is None else Binary("and", test.condition, added)
-        return self._with(replace(self.node, test=EventTest(test.event_type, both)))
+        conjunction: Expression = added if test.condition is None else Binary("and", test.condition, added)
+        return self._with(replace(self.node, test=EventTest(test.event_type, conjunction)))
 
     def first(self) -> OneEvent:
         return self._with(replace(self.node, selector=Selector.FIRST))

@@ -100,7 +100,7 @@ def _inputs_first(definitions: tuple[Definition, ...]) -> Iterable[Definition]:
 
 
 def _check_event_types_are_unique(query: Query) -> None:
-    seen: dict[str, str] = {}
+    kind_of: dict[str, str] = {}
     kinds: tuple[tuple[str, tuple[Stream | Definition | Subscription, ...]], ...] = (
         ("stream", query.streams),
         ("definition", query.definitions),
@@ -108,24 +108,24 @@ def _check_event_types_are_unique(query: Query) -> None:
     )
     for kind, items in kinds:
         for item in items:
-            if item.name in seen:
+            if item.name in kind_of:
                 raise QueryError(
-                    f"{kind} {item.name!r}: there is already a {seen[item.name]} of this name",
+                    f"{kind} {item.name!r}: there is already a {kind_of[item.name]} of this name",
                     place=item.place,
                     remedy="Streams, definitions and subscriptions have different names.",
                 )
-            seen[item.name] = kind
+            kind_of[item.name] = kind
 
 
 def _check_inputs_exist(query: Query) -> None:
-    known = [stream.name for stream in query.streams] + [definition.name for definition in query.definitions]
+    event_types = [stream.name for stream in query.streams] + [definition.name for definition in query.definitions]
     subscribed = {subscription.name for subscription in query.subscriptions}
     rules: tuple[Definition | Subscription, ...] = (*query.definitions, *query.subscriptions)
     for item in rules:
         for test in (test for case in item.rule.cases for test in tests_of(case.detect)):
-            if test.event_type in known:
+            if test.event_type in event_types:
                 continue
-            remedy = did_you_mean(test.event_type, known)
+            remedy = did_you_mean(test.event_type, event_types)
             if test.event_type in subscribed:
                 remedy = f"{test.event_type!r} is a subscription: `define` it, and subscribe to the definition."
             raise QueryError(f"no event type {test.event_type!r}", place=test.place or item.place, remedy=remedy)
@@ -258,8 +258,8 @@ def _check_located(subscription: Subscription, graph: OperatorGraph) -> None:
 
 
 def _check_unique(names: Iterable[str], cause: str, place: Place | None) -> None:
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in earlier:
             raise QueryError(f"{cause} {name!r}", place=place, remedy="Give each its own name.")
-        seen.add(name)
+        earlier.add(name)

@@ -144,7 +144,9 @@ def _bare_name(attribute: Attribute, sight: Sight, aggregate: Aggregate | None) 
         check_attribute(name, sight, sight.under_test, place)
     candidates = [f"{alias}.{name}" for alias in sight.aliases if name in sight.scope.schemas[alias].names]
     candidates += [f"group.{name}"] if name in sight.scope.group else []
-    everything = (f"{alias}.{known}" for alias in sight.aliases for known in sight.scope.schemas[alias].names)
+    everything = (
+        f"{alias}.{attribute_name}" for alias in sight.aliases for attribute_name in sight.scope.schemas[alias].names
+    )
     raise QueryError(
         f"{name!r} does not say of which event",
         place=place,
@@ -206,8 +208,8 @@ def _aggregate(expression: Aggregate, sight: Sight, outer: Aggregate | None) -> 
             place=place,
             remedy="An aggregate takes values of single events.",
         )
-    whole = _event_or(expression.argument, sight, expression)
-    argument = whole or resolve_names(expression.argument, sight, expression)
+    event = _event_or(expression.argument, sight, expression)
+    argument = event or resolve_names(expression.argument, sight, expression)
     if expression.distinct and (name != "count" or isinstance(argument, WholeEvent)):
         raise QueryError(
             f"{name}() takes no `distinct` here",
@@ -246,9 +248,11 @@ def _known_function(name: str, sight: Sight, place: Place | None) -> str:
     if name.lower() in BUILT_INS:
         return name.lower()
     if sight.scope.functions.lookup(name) is None:
-        known = did_you_mean(name, BUILT_INS.union(sight.scope.functions.names))
+        suggestion = did_you_mean(name, BUILT_INS.union(sight.scope.functions.names))
         raise QueryError(
-            f"no function {name!r}", place=place, remedy=f"{known} Register your own with @situ.function(returns=...)."
+            f"no function {name!r}",
+            place=place,
+            remedy=f"{suggestion} Register your own with @situ.function(returns=...).",
         )
     return name
 

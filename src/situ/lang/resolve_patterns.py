@@ -38,11 +38,11 @@ class PatternResolver:
             case Seq(parts):
                 return Seq(tuple(self.parts(parts, before)))
             case And(steps):
-                seen = [before | aliases_in(And(steps[:i])) for i in range(len(steps))]
-                return And(tuple(map(self.step, steps, seen)))
+                visible = [before | aliases_in(And(steps[:i])) for i in range(len(steps))]
+                return And(tuple(map(self.step, steps, visible)))
             case Or(alternatives):
-                seen = [before | aliases_in(Or(alternatives[:i])) for i in range(len(alternatives))]
-                return Or(tuple(map(self.pattern, alternatives, seen)))
+                visible = [before | aliases_in(Or(alternatives[:i])) for i in range(len(alternatives))]
+                return Or(tuple(map(self.pattern, alternatives, visible)))
             case _:
                 assert_never(pattern)
 
@@ -67,13 +67,13 @@ class PatternResolver:
 
     def sight(self, event_type: str, alias: str, before: frozenset[str]) -> Sight:
         scope = self.scope.with_this(event_type, self.schemas[event_type]) if alias == THIS else self.scope
-        seen = {alias} if self.separate else before | {alias}
-        hidden = frozenset(name for name in scope.schemas if name is not None and name not in seen)
+        visible = {alias} if self.separate else before | {alias}
+        hidden = frozenset(name for name in scope.schemas if name is not None and name not in visible)
         return Sight(
             # The steps of an aggregation hold sets, but a condition is about one event.
             replace(
                 scope,
-                schemas={name: schema for name, schema in scope.schemas.items() if name in seen},
+                schemas={name: schema for name, schema in scope.schemas.items() if name in visible},
                 repeating=frozenset() if self.separate else scope.repeating,
             ),
             under_test=alias,
@@ -99,7 +99,7 @@ def place_of(pattern: Pattern) -> Place | None:
 
 def check_aliases(pattern: Pattern) -> None:
     """Every step has an alias of its own."""
-    seen: set[str] = set()
+    aliases: set[str] = set()
     for step in steps_of(pattern):
         if step.alias.lower() in RESERVED_ALIASES:
             raise QueryError(
@@ -107,13 +107,13 @@ def check_aliases(pattern: Pattern) -> None:
                 place=step.test.place,
                 remedy="`this` is the event under test and `group` the group; choose another name after `as`.",
             )
-        if step.alias in seen:
+        if step.alias in aliases:
             raise QueryError(
                 f"two steps are called {step.alias!r}",
                 place=step.test.place,
                 remedy=f"Give each its own name: {step.test.event_type} as other.",
             )
-        seen.add(step.alias)
+        aliases.add(step.alias)
 
 
 def check_structure(pattern: Pattern) -> None:

@@ -83,10 +83,10 @@ def _default_assign(rule: Rule, case: Case, attributes: tuple[str, ...] | None, 
     if attributes is None and step is None:
         yield from _attributes_of_all(rule, scope)
         return
-    known = scope.schemas[step.alias].names if step else ()
-    wanted = known if attributes is None else attributes
-    for name in wanted:
-        if step is None or name not in known:
+    available = scope.schemas[step.alias].names if step else ()
+    names = available if attributes is None else attributes
+    for name in names:
+        if step is None or name not in available:
             raise QueryError(
                 f"nothing says what {name!r} is",
                 place=case.place or place_of(case.detect),

@@ -32,12 +32,12 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
     if subscription.around is None:
         if subscription.consumer is not None:
             yield "for", "without `around`, there is one result for all consumers"
-        for clause, given in (
+        for clause, value in (
             ("lifetime", subscription.lifetime_us),
             ("update", subscription.update),
             ("deliver", subscription.deliver),
         ):
-            if given is not None:
+            if value is not None:
                 yield clause, "without `around`, nothing moves"
     if (quality := subscription.quality) is not None:
         if subscription.around is None:
@@ -108,10 +108,10 @@ def _unused(graph: OperatorGraph) -> Iterator[str]:
         shown = ", or ask for the definitions (show_definitions=True)" if definitions else ""
         yield f"nothing is subscribed to, so there are no results: add `subscribe Name detect {read}`{shown}."
         return
-    used: set[str] = set()
+    read_names: set[str] = set()
     for operator in reversed(graph.operators):  # readers come after what they read
-        if operator.subscription is not None or operator.name in used:
-            used.update(operator.inputs)
+        if operator.subscription is not None or operator.name in read_names:
+            read_names.update(operator.inputs)
     for operator in graph.operators:
-        if operator.subscription is None and operator.name not in used:
+        if operator.subscription is None and operator.name not in read_names:
             yield f"definition {operator.name} feeds no subscription."

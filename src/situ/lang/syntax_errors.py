@@ -91,10 +91,10 @@ def syntax_error(error: UnexpectedInput, parser: Lark, text: str, file: str) -> 
     position = len(text.rstrip()) if at_end else min(error.pos_in_stream or 0, len(text))
     good_tokens = _good_tokens(parser, text)
     expected = _expected(parser, text, len(good_tokens))
-    found = "the text ends here" if at_end else f"'{_word_at(text, position)}' is unexpected here"
+    surprise = "the text ends here" if at_end else f"'{_word_at(text, position)}' is unexpected here"
     lines = text[:position].split("\n")
     place = Place(file, len(lines), len(lines[-1]) + 1)
-    cause = f"{found}; expected {_either(_phrases(expected, parser))}"
+    cause = f"{surprise}; expected {_either(_phrases(expected, parser))}"
     hint = _hint(text, position, good_tokens, [_words(terminal, parser) for terminal in expected])
     return point_at(QuerySyntaxError(cause, place=place, remedy=hint), text)
 

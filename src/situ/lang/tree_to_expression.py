@@ -96,8 +96,8 @@ class TreeToExpression(Transformer_NonRecursive[Token, Query]):
         if precision is None or scale is None:
             if word in TYPE_NAMES:
                 return TYPE_NAMES[word]
-            known = [*TYPE_NAMES, "decimal(p, s)"]
-            raise self._error(meta, f"there is no type '{name}'", did_you_mean(word, known))
+            type_names = [*TYPE_NAMES, "decimal(p, s)"]
+            raise self._error(meta, f"there is no type '{name}'", did_you_mean(word, type_names))
         if word != "decimal":
             raise self._error(meta, f"type '{name}' takes no parameters", "Only decimal does: decimal(10, 2).")
         digits = self._whole(precision, at_least=1)
@@ -162,8 +162,8 @@ class TreeToExpression(Transformer_NonRecursive[Token, Query]):
         return Unary("not", inside, place=place) if negated else inside
 
     def _conjunction(self, conditions: list[Binary], place: Place) -> Binary:
-        first, *rest = conditions
-        for condition in rest:
+        first, *further = conditions
+        for condition in further:
             first = Binary("and", first, condition, place=place)
         return first
 
@@ -185,12 +185,12 @@ class TreeToExpression(Transformer_NonRecursive[Token, Query]):
         return arguments
 
     def call(self, meta: Meta, name: Token, distinct: Token | None, arguments: tuple[Expression, ...] | None) -> Any:
-        word, given = name.lower(), arguments or ()
+        word, operands = name.lower(), arguments or ()
         if distinct is not None and word != "count":
             raise self._error(distinct, f"'distinct' has no place in {name}(...)", "Only count(distinct x) takes it.")
         if word in AGGREGATES:
-            return self._aggregate(meta, word, given, distinct is not None)
-        match word, given:
+            return self._aggregate(meta, word, operands, distinct is not None)
+        match word, operands:
             case "time", (Attribute(None, alias),):
                 return EventTime(alias, place=self._place(meta))
             case "time", _:
@@ -198,7 +198,7 @@ class TreeToExpression(Transformer_NonRecursive[Token, Query]):
             case "cast", _:
                 raise self._error(meta, "cast(...) needs a type", "Write cast(x as double).")
             case _:
-                return Call(str(name), given, place=self._place(meta))
+                return Call(str(name), operands, place=self._place(meta))
 
     def _aggregate(self, meta: Meta, word: str, arguments: tuple[Expression, ...], distinct: bool) -> Aggregate:
         if len(arguments) == 1:

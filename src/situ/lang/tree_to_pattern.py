@@ -24,8 +24,8 @@ class TreeToPattern(TreeToExpression):
     def either(self, meta: Meta, *alternatives: Pattern) -> Or:
         return Or(alternatives)
 
-    def sequence(self, meta: Meta, first: Pattern, *rest: Follow | Absence) -> Seq:
-        return Seq((Follow(first), *rest))
+    def sequence(self, meta: Meta, first: Pattern, *further: Follow | Absence) -> Seq:
+        return Seq((Follow(first), *further))
 
     def follow(self, meta: Meta, contiguity: Token | None, pattern: Pattern) -> Follow:
         if contiguity is not None:

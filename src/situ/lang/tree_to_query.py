@@ -97,9 +97,9 @@ class TreeToQuery(TreeToPattern):
 
     # ---- streams
 
-    def stream(self, meta: Meta, name: Token, *rest: Any) -> Stream:
-        attributes = tuple(part for part in rest if isinstance(part, AttributeDeclaration))
-        time, unit, *clauses = rest[len(attributes) :]
+    def stream(self, meta: Meta, name: Token, *parts: Any) -> Stream:
+        attributes = tuple(part for part in parts if isinstance(part, AttributeDeclaration))
+        time, unit, *clauses = parts[len(attributes) :]
         time_unit = cast(Literal["s", "ms", "us", "ns"], unit.lower()) if unit else None
         fields = fields_of(clauses)
         if "location" in fields:
@@ -163,9 +163,9 @@ class TreeToQuery(TreeToPattern):
             place=self._place(meta),
         )
 
-    def rule(self, meta: Meta, kind: Aggregation | Join | None, pre: Token | None, *rest: Case | Clause) -> Body:
-        cases = tuple(part for part in rest if isinstance(part, Case))
-        clauses = [part for part in rest if isinstance(part, Clause)]
+    def rule(self, meta: Meta, kind: Aggregation | Join | None, pre: Token | None, *parts: Case | Clause) -> Body:
+        cases = tuple(part for part in parts if isinstance(part, Case))
+        clauses = [part for part in parts if isinstance(part, Clause)]
         self._check_numbers(cases)
         fields = fields_of(clause for clause in clauses if clause.field in RULE_CLAUSES)
         if isinstance(kind, Aggregation):
