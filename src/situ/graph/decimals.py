@@ -73,8 +73,8 @@ def decimal_of_literal(value: decimal.Decimal) -> Decimal:
 
 
 def _digits(type_: Type) -> tuple[int, int]:
-    known = type_ if isinstance(type_, Decimal) else INT_AS_DECIMAL
-    return known.precision, known.scale
+    decimal = type_ if isinstance(type_, Decimal) else INT_AS_DECIMAL
+    return decimal.precision, decimal.scale
 
 
 def _limited(precision: int, scale: int) -> Decimal:

@@ -28,8 +28,8 @@ def describe(graph: OperatorGraph) -> str:
     read = {name for operator in graph.operators for name in operator.inputs}
     roots = [item.name for item in (*graph.subscriptions, *graph.operators) if item.name not in read]
     roots += [stream.name for stream in graph.streams if stream.name not in read]
-    seen: set[str] = set()
-    lines = (line for root in dict.fromkeys(roots) for line in _tree(root, graph, seen))
+    described: set[str] = set()
+    lines = (line for root in dict.fromkeys(roots) for line in _tree(root, graph, described))
     return "\n".join(lines)
 
 
@@ -87,11 +87,11 @@ def declaration_text(attribute: AttributeDeclaration) -> str:
     return f"{attribute.name} {attribute.type}" + (f" from {attribute.column}" if attribute.path else "")
 
 
-def _tree(name: str, graph: OperatorGraph, seen: set[str]) -> Iterator[str]:
-    if name in seen:
+def _tree(name: str, graph: OperatorGraph, described: set[str]) -> Iterator[str]:
+    if name in described:
         yield f"{name} (see above)"
         return
-    seen.add(name)
+    described.add(name)
     operators = {operator.name: operator for operator in graph.operators}
     if name not in operators:
         (stream,) = (stream for stream in graph.streams if stream.name == name)
@@ -104,9 +104,9 @@ def _tree(name: str, graph: OperatorGraph, seen: set[str]) -> Iterator[str]:
     yield from (f"│  {line}" for line in _operator(operator))
     for i, read in enumerate(operator.inputs):
         last = i == len(operator.inputs) - 1
-        first, *others = _tree(read, graph, seen)
+        first, *further = _tree(read, graph, described)
         yield ("└─ " if last else "├─ ") + first
-        yield from (("   " if last else "│  ") + line for line in others)
+        yield from (("   " if last else "│  ") + line for line in further)
 
 
 def _operator(operator: Operator) -> Iterator[str]:

@@ -278,8 +278,8 @@ _TIME_ARITHMETIC: dict[tuple[str, Type, Type], Type] = {
 def _time(operator: ArithmeticOperator, left: Type, right: Type) -> Type | None:
     """A null beside a time or a duration counts as a duration, and as an integer where it multiplies one."""
     null = INT if operator == "*" else DURATION
-    known = (null if left == NULL else left), (null if right == NULL else right)
-    return _TIME_ARITHMETIC.get((operator, *known))
+    operands = (null if left == NULL else left), (null if right == NULL else right)
+    return _TIME_ARITHMETIC.get((operator, *operands))
 
 
 def _arithmetic_remedy(left: Type, right: Type) -> str:
@@ -349,8 +349,8 @@ def _built_in(function: str, types: tuple[Type, ...], place: Place | None) -> Ty
         case _:
             raise QueryError(f"no function {function!r}", place=place, remedy=did_you_mean(function, BUILT_INS))
     if result is None or isinstance(result, Row):
-        given = ", ".join(map(str, types)) or "nothing"
-        raise QueryError(f"{function}() does not take ({given})", place=place, remedy=f"It takes {usage}.")
+        arguments = ", ".join(map(str, types)) or "nothing"
+        raise QueryError(f"{function}() does not take ({arguments})", place=place, remedy=f"It takes {usage}.")
     return result
 
 
@@ -370,10 +370,10 @@ def _boolean(type_: Type, operator: str, place: Place | None) -> None:
         raise QueryError(f"`{operator}` takes conditions, not {type_}", place=place, remedy="Compare it: x = 1, x > 0.")
 
 
-def _value(type_: Type, what: str, place: Place | None) -> None:
+def _value(type_: Type, taker: str, place: Place | None) -> None:
     if isinstance(type_, Row):
         raise QueryError(
-            f"{what} takes a value, not a whole {type_}", place=place, remedy="Read one of its attributes: alias.name."
+            f"{taker} takes a value, not a whole {type_}", place=place, remedy="Read one of its attributes: alias.name."
         )
 
 
