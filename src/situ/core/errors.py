@@ -58,13 +58,13 @@ class SituWarning(UserWarning):
     """What a query says runs, but not as one may expect."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """The remedy line for an unknown name.
 
     >>> did_you_mean("sped", ["speed", "lane"])
     "known: lane, speed. Did you mean 'speed'?"
     """
-    names = sorted(known)
+    names = sorted(candidates)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return f"known: {', '.join(names) or '(none)'}.{hint}"

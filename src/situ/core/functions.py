@@ -88,10 +88,10 @@ class Functions:
                 place=function.path,
                 remedy="Register it as another name: @situ.function(returns=..., name='...').",
             )
-        known = self._functions.get(function.name)
-        if known is not None and known.path != function.path:
+        registered = self._functions.get(function.name)
+        if registered is not None and registered.path != function.path:
             raise QueryError(
-                f"a function {function.name!r} is already registered: {known.path}",
+                f"a function {function.name!r} is already registered: {registered.path}",
                 place=function.path,
                 remedy="Register one of them as another name: @situ.function(returns=..., name='...').",
             )

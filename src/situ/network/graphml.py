@@ -64,14 +64,14 @@ def _places(graph: Any, path: Path) -> dict[str, tuple[float, float]]:
     while len(places) < len(graph):
         # Round by round, outwards from the nodes that have coordinates: the order of nodes plays no part.
         beside = {node: [places[n] for n in graph[node] if n in places] for node in graph if node not in places}
-        found = {node: _middle(around) for node, around in beside.items() if around}
-        if not found:
+        interpolated = {node: _middle(around) for node, around in beside.items() if around}
+        if not interpolated:
             raise NetworkError(
                 f"nodes without Latitude and Longitude, and none beside them that has both: {', '.join(beside)[:200]}",
                 place=str(path),
                 remedy="Add coordinates, or write the network as JSON with latency_ms on every link.",
             )
-        places |= found
+        places |= interpolated
     return places
 
 

@@ -76,5 +76,5 @@ def _value(file: JsonFile, name: str, value: object, where: str) -> object:
 
 def _text(item: Site | Link) -> str:
     values = {field.name: (getattr(item, field.name), field.default) for field in fields(item)}
-    kept = {name: value for name, (value, default) in values.items() if value != default}
-    return json.dumps(kept, ensure_ascii=False)
+    stated = {name: value for name, (value, default) in values.items() if value != default}
+    return json.dumps(stated, ensure_ascii=False)

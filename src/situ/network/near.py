@@ -36,12 +36,12 @@ def nearest(points: F64, count: int) -> I64:
     """
     count = min(count, len(points) - 1)
     order = np.argsort(points[:, 0], kind="stable")
-    found = np.full((len(points), count), -1, np.int64)
+    neighbours = np.full((len(points), count), -1, np.int64)
     if count > 0:
         x, y = np.ascontiguousarray(points[order].T)
-        _nearest(x, y, found, np.full((len(points), count), np.inf))
+        _nearest(x, y, neighbours, np.full((len(points), count), np.inf))
     rows = np.repeat(order, count)
-    return _pairs(rows, order[found.ravel()])
+    return _pairs(rows, order[neighbours.ravel()])
 
 
 def within(points: F64, radius: float) -> I64:
@@ -106,27 +106,27 @@ def _unite(parent: list[int], a: int, b: int) -> bool:
 
 
 @jit
-def _offer(point: int, other: int, distance: float, found: I64, distances: F64) -> None:
+def _offer(point: int, other: int, distance: float, neighbours: I64, distances: F64) -> None:
     """Insert into the sorted row of a point, if it is near enough."""
-    at = found.shape[1]
+    at = neighbours.shape[1]
     while at > 0 and distance < distances[point, at - 1]:
         at -= 1
-        if at + 1 < found.shape[1]:
-            found[point, at + 1], distances[point, at + 1] = found[point, at], distances[point, at]
-    if at < found.shape[1]:
-        found[point, at], distances[point, at] = other, distance
+        if at + 1 < neighbours.shape[1]:
+            neighbours[point, at + 1], distances[point, at + 1] = neighbours[point, at], distances[point, at]
+    if at < neighbours.shape[1]:
+        neighbours[point, at], distances[point, at] = other, distance
 
 
 @jit
-def _nearest(x: F64, y: F64, found: I64, distances: F64) -> None:
+def _nearest(x: F64, y: F64, neighbours: I64, distances: F64) -> None:
     """Distances are squared."""
-    last = found.shape[1] - 1
+    last = neighbours.shape[1] - 1
     for point in range(len(x)):
         for step in (1, -1):
             other = point + step
             while 0 <= other < len(x) and (x[other] - x[point]) ** 2 < distances[point, last]:
                 distance = (x[other] - x[point]) ** 2 + (y[other] - y[point]) ** 2
-                _offer(point, other, distance, found, distances)
+                _offer(point, other, distance, neighbours, distances)
                 other += step
 
 

@@ -105,41 +105,41 @@ class Network:
 
     def ways_from(self, site: int) -> Ways:
         """The ways from a site to all, or the other way round: links run in both directions."""
-        known = self._ways
-        found = known.get(site)
-        if found is None:
-            if len(known) >= max(CACHED_BYTES // (32 * len(self.sites)), 1):
-                del known[next(iter(known))]
-            found = known[site] = ways.ways_from(site, self._adjacency)
-        return found
+        cached = self._ways
+        ways_of_site = cached.get(site)
+        if ways_of_site is None:
+            if len(cached) >= max(CACHED_BYTES // (32 * len(self.sites)), 1):
+                del cached[next(iter(cached))]
+            ways_of_site = cached[site] = ways.ways_from(site, self._adjacency)
+        return ways_of_site
 
     def ways_among(self, sites: Sequence[int] | None = None) -> Matrices:
         """One row of ways for each of the sites; for all of them, a matrix of the square of their number."""
         return self._ways_among_all if sites is None else ways.ways_among(sites, self._adjacency)
 
 
-def suggestion(name: str, known: Collection[str]) -> str:
+def suggestion(name: str, names: Collection[str]) -> str:
     """The remedy line for an unknown name; lists the known ones only if they are few.
 
     >>> suggestion("Pariss", ["Paris", "Athens"])
     "known: Athens, Paris. Did you mean 'Paris'?"
     """
-    if len(known) <= FEW:
-        return did_you_mean(name, known)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(sorted(known)[:3])}, ..."
-    return f"There are {len(known)} names. {hint}"
+    if len(names) <= FEW:
+        return did_you_mean(name, names)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(sorted(names)[:3])}, ..."
+    return f"There are {len(names)} names. {hint}"
 
 
 def _check_sites(sites: Sequence[Site]) -> None:
     if not sites:
         raise NetworkError("the network has no sites", remedy="Give it one site at least.")
-    seen: set[str] = set()
+    names: set[str] = set()
     for site in sites:
         place = f"site {site.name!r}"
-        if site.name in seen:
+        if site.name in names:
             raise NetworkError("two sites have this name", place=place, remedy="Give each site a name of its own.")
-        seen.add(site.name)
+        names.add(site.name)
         if (site.x is None) != (site.y is None):
             raise NetworkError("has one coordinate only", place=place, remedy="Give both x and y, or neither.")
         if site.x is not None and site.y is not None and not (abs(site.x) <= LARGEST and abs(site.y) <= LARGEST):
@@ -150,7 +150,7 @@ def _check_sites(sites: Sequence[Site]) -> None:
 
 
 def _check_links(links: Sequence[Link], numbers: dict[str, int]) -> None:
-    seen: set[tuple[str, str]] = set()
+    linked: set[tuple[str, str]] = set()
     for link in links:
         place = f"link {link.a!r} - {link.b!r}"
         for end in (link.a, link.b):
@@ -159,9 +159,9 @@ def _check_links(links: Sequence[Link], numbers: dict[str, int]) -> None:
         if link.a == link.b:
             raise NetworkError("leads from a site to itself", place=place, remedy="Leave it out.")
         ends = (link.a, link.b) if link.a < link.b else (link.b, link.a)
-        if ends in seen:
+        if ends in linked:
             raise NetworkError("joins two sites that another link joins", place=place, remedy="Keep one of the two.")
-        seen.add(ends)
+        linked.add(ends)
         _check_number(place, "latency_ms", link.latency_ms, LONGEST_MS)
         _check_number(place, "hops", link.hops)
         _check_number(place, "price", link.price)
@@ -191,14 +191,14 @@ def _parts(network: Network) -> Iterator[list[int]]:
     """The sites that can reach each other, part by part."""
     links = network._adjacency
     offset, target = links.offset.tolist(), links.target.tolist()
-    seen = [False] * len(network.sites)
-    for start in range(len(seen)):
-        if seen[start]:
+    reached = [False] * len(network.sites)
+    for start in range(len(reached)):
+        if reached[start]:
             continue
-        seen[start], part = True, [start]
+        reached[start], part = True, [start]
         for site in part:  # grows while it is read
             for other in target[offset[site] : offset[site + 1]]:
-                if not seen[other]:
-                    seen[other] = True
+                if not reached[other]:
+                    reached[other] = True
                     part.append(other)
         yield part

@@ -37,11 +37,11 @@ def network_of_round_trips(names: list[str], round_trip_ms: F64) -> Network:
     one_way_ms = np.minimum(measured, measured.T) / 2
     np.fill_diagonal(one_way_ms, np.inf)
     linked = np.isfinite(one_way_ms)
-    kept = np.flatnonzero(linked.any(axis=1)) if linked.any() else np.arange(len(names))
+    hosts = np.flatnonzero(linked.any(axis=1)) if linked.any() else np.arange(len(names))
     pairs = np.argwhere(np.triu(linked))
     latency_ms = one_way_ms[pairs[:, 0], pairs[:, 1]].tolist()
     links = tuple(Link(names[a], names[b], ms) for (a, b), ms in zip(pairs.tolist(), latency_ms, strict=True))
-    return Network(tuple(Site(names[host]) for host in kept.tolist()), links)
+    return Network(tuple(Site(names[host]) for host in hosts.tolist()), links)
 
 
 def _matrix(table: pa.Table, path: Path) -> F64:

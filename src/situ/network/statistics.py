@@ -64,12 +64,12 @@ def check(statistics: Statistics, network: Network) -> None:
     situ.network.network.NetworkError: rates of 'Vehicle': there is no site 'egde'.
       known: edge, hub. Did you mean 'edge'?
     """
-    known = set(network.names)
+    sites = set(network.names)
     for type_, by_site in statistics.rates.items():
         for site in by_site:
-            if site not in known:
+            if site not in sites:
                 raise NetworkError(
-                    f"there is no site {site!r}", place=f"rates of {type_!r}", remedy=suggestion(site, known)
+                    f"there is no site {site!r}", place=f"rates of {type_!r}", remedy=suggestion(site, sites)
                 )
 
 
@@ -82,9 +82,9 @@ def read_statistics(path: Path | str) -> Statistics:
         type_: _numbers(file, by_site, f"rates of {type_!r}")
         for type_, by_site in file.expect_object(top["rates"], "rates").items()
     }
-    others = {name: _numbers(file, top[name], name) for name in ("selectivity", "inter_arrival_s") if name in top}
+    shares = {name: _numbers(file, top[name], name) for name in ("selectivity", "inter_arrival_s") if name in top}
     try:
-        return Statistics(rates, **others)
+        return Statistics(rates, **shares)
     except StatisticsError as error:
         raise StatisticsError(error.cause, place=f"{path}: {error.place}", remedy=error.remedy) from None
 
@@ -99,12 +99,12 @@ def write_statistics(statistics: Statistics, path: Path | str) -> None:
     ...     read_statistics(Path(directory, "rates.json")) == statistics
     True
     """
-    kept: dict[str, object] = {"rates": {type_: dict(by_site) for type_, by_site in statistics.rates.items()}}
+    content: dict[str, object] = {"rates": {type_: dict(by_site) for type_, by_site in statistics.rates.items()}}
     if statistics.selectivity:
-        kept["selectivity"] = dict(statistics.selectivity)
+        content["selectivity"] = dict(statistics.selectivity)
     if statistics.inter_arrival_s:
-        kept["inter_arrival_s"] = dict(statistics.inter_arrival_s)
-    Path(path).write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        content["inter_arrival_s"] = dict(statistics.inter_arrival_s)
+    Path(path).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _numbers(file: JsonFile, value: object, where: str) -> dict[str, float]:

@@ -37,8 +37,8 @@ def coordinates_ms(network: Network, landmarks: Sequence[int]) -> F64:
     latency_ns = _latencies(network, landmarks, rng)
     places, place_of_site = np.unique(latency_ns.T, axis=0, return_inverse=True)
     own_place = np.argmin(places, axis=0)  # of each landmark: the place that is no way from it
-    found: F64 = _relaxed(places.T / 1e6, own_place, rng)[place_of_site]
-    return found
+    places_ms: F64 = _relaxed(places.T / 1e6, own_place, rng)[place_of_site]
+    return places_ms
 
 
 def _latencies(network: Network, landmarks: Sequence[int], rng: np.random.Generator) -> I64:
@@ -48,9 +48,9 @@ def _latencies(network: Network, landmarks: Sequence[int], rng: np.random.Genera
     ways = network.ways_from(first)
     others.sort(key=lambda site: (ways.latency_ns[site], ways.hops[site], ways.price[site]))
     drawn = np.sort(rng.permutation(len(others))[: MOST_LANDMARKS - 1])
-    kept = [first, *(others[k] for k in drawn)]
-    latency_ns = network.ways_among(kept).latency_ns
-    return latency_ns[np.lexsort((latency_ns[:, kept].sum(axis=0), latency_ns[0, kept]))]
+    sites = [first, *(others[k] for k in drawn)]
+    latency_ns = network.ways_among(sites).latency_ns
+    return latency_ns[np.lexsort((latency_ns[:, sites].sum(axis=0), latency_ns[0, sites]))]
 
 
 def _relaxed(latency_ms: F64, landmarks: I64, rng: np.random.Generator) -> F64:

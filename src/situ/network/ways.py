@@ -72,8 +72,8 @@ def adjacency(sites: int, ends: I64, latency_ns: I64, hops: I64, price: F64) -> 
     order = np.lexsort((target, start))
     offset = np.zeros(sites + 1, np.int64)
     np.cumsum(np.bincount(start, minlength=sites), out=offset[1:])
-    both = [np.concatenate([column, column])[order] for column in (latency_ns, hops)]
-    return Adjacency(offset, target[order], both[0], both[1], np.concatenate([price, price])[order])
+    both_ways = [np.concatenate([column, column])[order] for column in (latency_ns, hops)]
+    return Adjacency(offset, target[order], both_ways[0], both_ways[1], np.concatenate([price, price])[order])
 
 
 def ways_from(site: int, links: Adjacency) -> Ways:

@@ -191,7 +191,7 @@ class Engine:
         Complex events come out as soon as the watermark makes them certain."""
         refuse_unbounded_state(self.graph)
         reader = self._reader_of(stream)
-        name, now = reader.stream.name, self.clock()
+        name, now_s = reader.stream.name, self.clock()
         self._require_source(name, source)
         conformed = _conformed(rows, reader.stream)
         if reader.stream.ahead_us is not None:
@@ -203,9 +203,9 @@ class Engine:
         batch = reader.batch(conformed, source=source)
         batch.require(reader.derived)
         self._add(name, batch.take(~late) if late.any() else batch)
-        self._time.see(name, int(conformed.times[~late].max(initial=BEGINNING)), now, source)
+        self._time.see(name, int(conformed.times[~late].max(initial=BEGINNING)), now_s, source)
         return self._advance(
-            self._time.advance(now),
+            self._time.advance(now_s),
             late={name: _late_table(conformed.events, late, limit - conformed.times)} if late.any() else {},
             rejected={name: conformed.rejected} if conformed.rejected.num_rows else {},
             events=len(conformed.times),
@@ -241,8 +241,8 @@ class Engine:
         if name is None and len(self._readers) == 1:
             return next(iter(self._readers.values()))
         if name not in self._readers:
-            known = did_you_mean(name or "", self._readers)
-            raise InputError(f"no stream {name!r} in the query" if name else "which stream?", remedy=known)
+            remedy = did_you_mean(name or "", self._readers)
+            raise InputError(f"no stream {name!r} in the query" if name else "which stream?", remedy=remedy)
         return self._readers[name]
 
     def _require_source(self, stream: str, source: str) -> None:

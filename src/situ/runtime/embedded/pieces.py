@@ -123,10 +123,10 @@ def read_in_order(
                 span = spans[number]
                 needed = readers[span.stream].needed
                 pending.append((span, [pool.submit(chunk.read, needed) for chunk in span.chunks]))
-            done = number - _AHEAD
-            if done >= 0:
+            finished = number - _AHEAD
+            if finished >= 0:
                 span, futures = pending.popleft()
-                following = spans[done + 1].first if done + 1 < len(spans) else NO_DEADLINE
+                following = spans[finished + 1].first if finished + 1 < len(spans) else NO_DEADLINE
                 yield _piece(span, [future.result() for future in futures], readers[span.stream]), following
 
 
