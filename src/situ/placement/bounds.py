@@ -44,7 +44,7 @@ def bounded(search: Search, quick: Mapping[int, Solutions]) -> Search:
 
 def _known(problem: Problem, output: int, searches: Sequence[Mapping[int, Solutions]]) -> tuple[I64, F64]:
     """The front of all known plans of an output, or the cheapest alone, whatever it takes."""
-    fronts = [whole_front(problem, output, known[output]) for known in searches]
+    fronts = [whole_front(problem, output, solutions[output]) for solutions in searches]
     latency, cost, _ = front_within(
         np.concatenate([front[0] for front in fronts]), np.concatenate([front[1] for front in fronts])
     )
@@ -57,17 +57,17 @@ def _bounds(search: Search, fronts: Mapping[int, tuple[I64, F64]]) -> dict[int, 
     """Bounds of all operators whose events go one way only."""
     problem = search.problem
     way_ns = problem.way_to_root_ns
-    found: dict[int, Bound] = {}
+    bound_of: dict[int, Bound] = {}
     for number in reversed(range(len(problem.operators))):
         name = problem.operators[number].name
         readers = problem.readers[name]
         if not readers:
             to_go = problem.rates[name] * problem.costs_from(problem.root)
-            found[number] = Bound(*fronts[number], to_go, way_ns)
-        elif len(readers) == 1 and readers[0] in found:
-            above = found[readers[0]]
-            found[number] = Bound(above.known_ns, above.known_cost, _to_go(search, number, above), way_ns)
-    return found
+            bound_of[number] = Bound(*fronts[number], to_go, way_ns)
+        elif len(readers) == 1 and readers[0] in bound_of:
+            above = bound_of[readers[0]]
+            bound_of[number] = Bound(above.known_ns, above.known_cost, _to_go(search, number, above), way_ns)
+    return bound_of
 
 
 def _to_go(search: Search, number: int, above: Bound) -> F64:

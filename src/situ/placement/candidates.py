@@ -23,33 +23,37 @@ from situ.placement.search import Search, Solutions, front_within, joined
 
 def solutions_nearby(search: Search, *, per_site: bool) -> dict[int, Solutions]:
     """Solutions of all operators. `per_site`: each site keeps a front of its own, instead of one for the operator."""
-    problem, known = search.problem, dict[int, Solutions]()
+    problem, solutions_of = search.problem, dict[int, Solutions]()
     for number in range(len(problem.operators)):
-        if not all(len(known[problem.number[e]]) for e in problem.operators[number].events if e in problem.number):
-            known[number] = none_found(problem, number)
+        if not all(
+            len(solutions_of[problem.number[e]]) for e in problem.operators[number].events if e in problem.number
+        ):
+            solutions_of[number] = none_found(problem, number)
             continue
-        found = _tried(search, number, centres(problem, number, known), known, per_site)
-        known[number] = found if per_site else found.only(_some(front_numbers(found)))
-    return known
+        tried = _tried(search, number, centres(problem, number, solutions_of), solutions_of, per_site)
+        solutions_of[number] = tried if per_site else tried.only(_some(front_numbers(tried)))
+    return solutions_of
 
 
-def _tried(search: Search, number: int, around: I64, known: Mapping[int, Solutions], per_site: bool) -> Solutions:
+def _tried(
+    search: Search, number: int, around: I64, solutions_of: Mapping[int, Solutions], per_site: bool
+) -> Solutions:
     """The fronts at the centres, and at those in their vicinity that a chain of worthwhile sites leads to."""
     network = search.problem.network
     near = _vicinity(search.problem, around)
-    steps, chosen = search.steps(number), search.choices(number, known)
-    queue, seen = deque(map(int, around)), set(map(int, around))
+    steps, chosen = search.steps(number), search.choices(number, solutions_of)
+    queue, queued = deque(map(int, around)), set(map(int, around))
     fronts: list[tuple[int, Front]] = []
     best: list[tuple[int, float]] = []  # of all sites: by growing latency and falling cost
     while queue:
         site = queue.popleft()
-        front = search.front_at(number, site, steps, known, chosen)
+        front = search.front_at(number, site, steps, solutions_of, chosen)
         if len(front):
             fronts.append((site, front))
         if per_site or _added(best, front):
             for neighbour in map(int, network.neighbours(site)):
-                if neighbour not in seen and near[neighbour]:
-                    seen.add(neighbour)
+                if neighbour not in queued and near[neighbour]:
+                    queued.add(neighbour)
                     queue.append(neighbour)
     return joined(fronts) if fronts else none_found(search.problem, number)
 
@@ -74,12 +78,12 @@ def none_found(problem: Problem, number: int) -> Solutions:
 def _added(best: list[tuple[int, float]], front: Front) -> bool:
     """Takes a site's front into that of all sites; whether any of it was worth keeping."""
     merged = sorted([*best, *zip(map(int, front.latency_ns), map(float, front.cost), strict=True)])
-    kept: list[tuple[int, float]] = []
+    front_points: list[tuple[int, float]] = []
     for point in merged:
-        if not kept or point[1] < kept[-1][1]:
-            kept.append(point)
-    changed = kept != best
-    best[:] = kept
+        if not front_points or point[1] < front_points[-1][1]:
+            front_points.append(point)
+    changed = front_points != best
+    best[:] = front_points
     return changed
 
 
@@ -88,13 +92,13 @@ def front_numbers(solutions: Solutions) -> I64:
     return front_within(solutions.latency_ns, solutions.cost)[2]
 
 
-def centres(problem: Problem, number: int, known: Mapping[int, Solutions]) -> I64:
+def centres(problem: Problem, number: int, solutions_of: Mapping[int, Solutions]) -> I64:
     """Candidate centres: of a primitive event, the sites where it is had at the least cost, and those where it is had
     soonest; of a complex event, the sites of its best plans."""
     sites: set[int] = set()
     for event in problem.operators[number].events:
         if event in problem.number:
-            solutions = known[problem.number[event]]
+            solutions = solutions_of[problem.number[event]]
             sites.update(map(int, solutions.site[front_numbers(solutions)]))
         else:
             gathering = problem.gatherings[event]

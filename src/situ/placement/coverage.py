@@ -25,12 +25,12 @@ class Coverage:
         """SEQ with `each`: W^(n-1) / (n-1)! x the product of rates; AND: n W^(n-1) x the product; OR: the sum."""
         match operator.kind:
             case Kind.SEQ:
-                found = float(rates[0]) * followers(rates[1:], operator.each, operator.window_s)
+                combinations_per_s = float(rates[0]) * followers(rates[1:], operator.each, operator.window_s)
             case Kind.AND:
-                found = len(rates) * operator.window_s ** (len(rates) - 1) * math.prod(map(float, rates))
+                combinations_per_s = len(rates) * operator.window_s ** (len(rates) - 1) * math.prod(map(float, rates))
             case Kind.OR | Kind.OTHER:
-                found = float(rates.sum()) if operator.every_s is None else 1 / operator.every_s
-        return found * operator.selectivity
+                combinations_per_s = float(rates.sum()) if operator.every_s is None else 1 / operator.every_s
+        return combinations_per_s * operator.selectivity
 
     def output_bursts(self, operator: PlannedOperator, rates: F64, bursts: F64) -> float:
         """All events count one by one."""

@@ -10,7 +10,7 @@ from situ.placement.search import Search, Solutions, every_solution
 
 
 def cpp(problem: Problem) -> Plan:
-    search, known = Search(problem, every_solution), dict[int, Solutions]()
+    search, solutions_of = Search(problem, every_solution), dict[int, Solutions]()
     for number in range(len(problem.operators)):
-        known[number] = search.solve(number, [problem.root], known)
-    return best_solution("cpp", problem, [known])
+        solutions_of[number] = search.solve(number, [problem.root], solutions_of)
+    return best_solution("cpp", problem, [solutions_of])

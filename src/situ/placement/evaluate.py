@@ -94,18 +94,18 @@ def traffic_of(problem: Problem, placed: Sequence[Placed]) -> list[Traffic]:
 
 def _needs(problem: Problem, number: int, placed: Placed) -> tuple[tuple[Input, Need], ...]:
     """What an operator needs of each input, if it takes them in these steps. Searches ask again and again."""
-    known = problem.needs.get((number, placed.steps))
-    if known is None:
+    needs = problem.needs.get((number, placed.steps))
+    if needs is None:
         operator = problem.operators[number]
         bursts, reads = problem.input_bursts(operator), {read.event: read for read in operator.reads}
-        known = tuple(
+        needs = tuple(
             (reads[event], need)
             for earlier, step in sets_of_steps(placed)
             for need in [problem.model.need(operator, bursts, earlier, step)]
             for event in dict.fromkeys(operator.inputs[k].event for k in step)
         )
-        problem.needs[number, placed.steps] = known
-    return known
+        problem.needs[number, placed.steps] = needs
+    return needs
 
 
 def union(readers: Sequence[tuple[str, float, Need]]) -> tuple[float, float]:
@@ -151,24 +151,29 @@ def cost_of(problem: Problem, placed: Sequence[Placed], sent: Traffic) -> float:
 
 def latencies(problem: Problem, placed: Sequence[Placed]) -> tuple[int, ...]:
     """Until an operator has detected, in ns: PaNORAMA, Appendix A. An event's way there and back delays a pull."""
-    found: list[int] = []
+    latencies_ns: list[int] = []
     for operator, where in zip(problem.operators, placed, strict=True):
         reached = 0
         for order, step in enumerate(where.steps):
-            arrivals = [_arrival(problem, placed, found, operator, number, where.site) for number in step]
+            arrivals = [_arrival(problem, placed, latencies_ns, operator, number, where.site) for number in step]
             reached = max(way + max(own, way + reached if order else 0) for way, own in arrivals)
-        found.append(reached)
-    return tuple(found)
+        latencies_ns.append(reached)
+    return tuple(latencies_ns)
 
 
 def _arrival(
-    problem: Problem, placed: Sequence[Placed], found: Sequence[int], operator: PlannedOperator, number: int, site: int
+    problem: Problem,
+    placed: Sequence[Placed],
+    latencies_ns: Sequence[int],
+    operator: PlannedOperator,
+    number: int,
+    site: int,
 ) -> tuple[int, int]:
     """An input's way to a site, and its own latency before it goes there."""
     event = operator.inputs[number].event
     if event in problem.number:
         writer = problem.number[event]
-        return int(problem.network.ways_from(site).latency_ns[placed[writer].site]), found[writer]
+        return int(problem.network.ways_from(site).latency_ns[placed[writer].site]), latencies_ns[writer]
     return int(problem.gatherings[event].way_ns[site]), 0
 
 

@@ -53,20 +53,20 @@ def best_solution(
 ) -> Plan:
     """The best plan of some searches. Where the costs of operators just add up, they know them already."""
     if problem.shares_events or problem.limits_sites:
-        placements = [placed for known in searches for placed in placements_of(problem, known)]
+        placements = [placed for solutions_of in searches for placed in placements_of(problem, solutions_of)]
         return best_of(mechanism, problem, placements, lower_bound=lower_bound)
     front: list[tuple[float, float]] = []
     cheapest: list[tuple[Placed, ...]] = []
-    for known in searches:
-        whole = whole_plans(problem, known)
+    for solutions_of in searches:
+        whole = whole_plans(problem, solutions_of)
         front += [(float(cost), int(latency) / 1e6) for cost, latency in zip(whole.cost, whole.latency_ns, strict=True)]
-        cheapest += [placed_by(problem, known, row) for row in whole.solution[-1:]]
+        cheapest += [placed_by(problem, solutions_of, row) for row in whole.solution[-1:]]
     return best_of(mechanism, problem, cheapest, front=front, lower_bound=lower_bound)
 
 
-def placements_of(problem: Problem, known: Mapping[int, Solutions]) -> list[tuple[Placed, ...]]:
+def placements_of(problem: Problem, solutions_of: Mapping[int, Solutions]) -> list[tuple[Placed, ...]]:
     """All plans on the front of a search."""
-    return [placed_by(problem, known, row) for row in whole_plans(problem, known).solution]
+    return [placed_by(problem, solutions_of, row) for row in whole_plans(problem, solutions_of).solution]
 
 
 def no_plan(problem: Problem) -> PlacementError:

@@ -129,10 +129,10 @@ def _input(name: str, event: str, step: Step | None, operator: Operator, selecti
         return Input(event)
     if step is None:
         tests = [test for case in operator.rule.cases for test in tests_of(case.detect) if test.event_type == event]
-        found = [s for case in operator.rule.cases for s in steps_of(case.detect) if s.test.event_type == event]
-        if len(tests) != 1 or len(found) != 1:
+        reading_steps = [s for case in operator.rule.cases for s in steps_of(case.detect) if s.test.event_type == event]
+        if len(tests) != 1 or len(reading_steps) != 1:
             return Input(event, selectivity.get(f"{name}.{event}", 1.0))
-        step = found[0]
+        step = reading_steps[0]
     alone = [c for c in conjuncts(step.test.condition) if aliases_of(c) <= {step.alias}]
     text = " and ".join(unparse_expression(rename_alias(conjunct, step.alias, THIS)) for conjunct in alone)
     return Input(event, selectivity.get(f"{name}.{step.alias}", 1.0), text)
@@ -179,14 +179,16 @@ def _check_names(
     outputs = [name for name in names if name not in read]
     aliases = [f"{o.name}.{s.alias}" for o in graph.operators for c in o.rule.cases for s in steps_of(c.detect)]
     inputs = [f"{operator.name}.{event}" for operator in operators for event in operator.events]
-    for what, given, known in (
+    for cause, stated_names, candidates in (
         ("rates are given for", statistics.rates, streams),
         ("a selectivity is given for", statistics.selectivity, [*names, *aliases, *inputs]),
         ("a latency is asked for", limits.outputs_ms, outputs),
     ):
-        for name in given:
-            if name not in known:
-                raise PlacementError(f"{what} {name}, which the query does not have", remedy=did_you_mean(name, known))
+        for name in stated_names:
+            if name not in candidates:
+                raise PlacementError(
+                    f"{cause} {name}, which the query does not have", remedy=did_you_mean(name, candidates)
+                )
     for name, value in statistics.selectivity.items():
         if "." in name and value > 1:
             raise PlacementError(

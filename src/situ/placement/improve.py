@@ -48,8 +48,8 @@ def _rounded(value: float) -> float:
 def _changes(problem: Problem, placed: Sequence[Placed], number: int) -> Iterator[Placed]:
     """Other steps where the operator is; any steps at sites nearby, at sources of its inputs, where its inputs come
     from and where its events go."""
-    operator, here = problem.operators[number], placed[number].site
-    sites = {here, problem.root, *map(int, _nearby(problem, here))}
+    operator, current_site = problem.operators[number], placed[number].site
+    sites = {current_site, problem.root, *map(int, _nearby(problem, current_site))}
     for event in operator.events:
         if event in problem.number:
             sites.add(placed[problem.number[event]].site)
@@ -58,7 +58,7 @@ def _changes(problem: Problem, placed: Sequence[Placed], number: int) -> Iterato
     sites.update(placed[reader].site for reader in problem.readers[operator.name])
     for site in sorted(sites):
         for steps in possible_steps(operator):
-            if (site, steps) != (here, placed[number].steps):
+            if (site, steps) != (current_site, placed[number].steps):
                 yield Placed(site, steps)
 
 

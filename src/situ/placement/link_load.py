@@ -87,18 +87,18 @@ def messages_on_links(network: Network, flows: Iterable[LinkFlow]) -> tuple[Link
     >>> [(load.link.a, load.link.b, load.messages_per_s) for load in messages_on_links(network, flows)]
     [('edge', 'hub', 6.0), ('root', 'hub', 8.0)]
     """
-    found = _between(network, flows)
+    messages_per_s = _between(network, flows)
     between = [(link, tuple(sorted((network.number(link.a), network.number(link.b))))) for link in network.links]
-    return tuple(LinkLoad(link, found[ends]) for link, ends in between if ends in found)
+    return tuple(LinkLoad(link, messages_per_s[ends]) for link, ends in between if ends in messages_per_s)
 
 
 def _between(network: Network, flows: Iterable[LinkFlow]) -> dict[tuple[int, ...], float]:
     """Messages and requests per second between neighbouring sites, the lower number first."""
-    found: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    messages_per_s: defaultdict[tuple[int, ...], float] = defaultdict(float)
     for flow in flows:
         for a, b in pairwise(way_of(network, flow)):
-            found[min(a, b), max(a, b)] += flow.load_per_s
-    return found
+            messages_per_s[min(a, b), max(a, b)] += flow.load_per_s
+    return messages_per_s
 
 
 def overloaded_links(problem: Problem, placed: Sequence[Placed]) -> tuple[LinkLoad, ...]:

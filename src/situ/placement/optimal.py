@@ -27,14 +27,14 @@ STARTS = 4
 def optimal(problem: Problem) -> Plan:
     search = Search(problem, every_solution, shares=_even_shares(problem))
     quick = solutions_nearby(search, per_site=False)
-    search, known = bounded(search, quick), dict[int, Solutions]()
+    search, solutions_of = bounded(search, quick), dict[int, Solutions]()
     for number in range(len(problem.operators)):
-        known[number] = search.solve(number, range(len(problem.network.sites)), known)
-    whole = whole_plans(problem, known)
+        solutions_of[number] = search.solve(number, range(len(problem.network.sites)), solutions_of)
+    whole = whole_plans(problem, solutions_of)
     bound = float(whole.cost[-1]) if len(whole.cost) else None
     if not problem.shares_events and not problem.limits_sites:
-        return best_solution("optimal", problem, [known, quick], bound)
-    starts = [*placements_of(problem, known), *placements_of(problem, quick), naive_placement(problem)]
+        return best_solution("optimal", problem, [solutions_of, quick], bound)
+    starts = [*placements_of(problem, solutions_of), *placements_of(problem, quick), naive_placement(problem)]
     with suppress(PlacementError):  # it may find none where this one does
         starts.append(heuristic_plus(problem).placed)
     starts.sort(key=lambda placed: worth(problem, placed))

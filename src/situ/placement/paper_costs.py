@@ -23,10 +23,10 @@ class PaperCosts:
 
     def output_rate(self, operator: PlannedOperator, rates: F64) -> float:
         if operator.kind in (Kind.SEQ, Kind.AND):
-            found = math.prod(map(float, rates)) * operator.window_s ** (len(rates) - 1)
+            combinations_per_s = math.prod(map(float, rates)) * operator.window_s ** (len(rates) - 1)
         else:
-            found = float(rates.sum()) if operator.every_s is None else 1 / operator.every_s
-        return found * operator.selectivity
+            combinations_per_s = float(rates.sum()) if operator.every_s is None else 1 / operator.every_s
+        return combinations_per_s * operator.selectivity
 
     def output_bursts(self, operator: PlannedOperator, rates: F64, bursts: F64) -> float:
         """All events count one by one."""

@@ -77,11 +77,11 @@ class Scene:
     @cached_property
     def strands(self) -> dict[Strand, float]:
         """Messages per second, requests included, of everything that moves."""
-        found: defaultdict[Strand, float] = defaultdict(float)
+        load_of: defaultdict[Strand, float] = defaultdict(float)
         for flow in self.flows:
             for start, to in pairwise(way_of(self.problem.network, flow)):
-                found[Strand(flow.event, flow.pulled, start, to)] += flow.load_per_s
-        return dict(found)
+                load_of[Strand(flow.event, flow.pulled, start, to)] += flow.load_per_s
+        return dict(load_of)
 
     @cached_property
     def dot(self) -> float:
@@ -91,18 +91,18 @@ class Scene:
     @cached_property
     def events_at(self) -> dict[int, list[str]]:
         """Sites at which primitive events occur."""
-        found: defaultdict[int, list[str]] = defaultdict(list)
+        events: defaultdict[int, list[str]] = defaultdict(list)
         for event, sources in self.problem.sources.items():
             for site in sources.sites.tolist():
-                found[site].append(event)
-        return dict(found)
+                events[site].append(event)
+        return dict(events)
 
     @cached_property
     def operators_at(self) -> dict[int, list[int]]:
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        operators: defaultdict[int, list[int]] = defaultdict(list)
         for number, placed in enumerate(self.plan.placed):
-            found[placed.site].append(number)
-        return dict(found)
+            operators[placed.site].append(number)
+        return dict(operators)
 
     def line_width(self, load: float) -> float:
         most = max(self.strands.values(), default=0.0)
@@ -247,8 +247,8 @@ def _labels(scene: Scene) -> Iterator[str]:
     names = scene.problem.network.names
     labels = Labels(scene.width - LEGEND, scene.height, _points_on_lines(scene))
     radius = _source_radius(scene)
-    seen = [*scene.events_at, *scene.operators_at, scene.problem.root]
-    for site in range(len(scene.at)) if len(scene.at) <= NAMED_SITES else dict.fromkeys(seen):
+    used_sites = [*scene.events_at, *scene.operators_at, scene.problem.root]
+    for site in range(len(scene.at)) if len(scene.at) <= NAMED_SITES else dict.fromkeys(used_sites):
         labels.keep_free(scene.at[site], radius + 3)
     for site, numbers in scene.operators_at.items():
         lines = [("heading", names[site]), *(line for k in numbers for line in _operator_lines(scene, k))]
@@ -257,11 +257,11 @@ def _labels(scene: Scene) -> Iterator[str]:
         yield from _box(box, lines, scene.at[site])
     for site in _named(scene):
         gap = radius + (10 if site == scene.problem.root else 3.5)
-        found = labels.place_if_free(scene.at[site], gap, text_width(names[site], 10), 11.0)
-        if found is not None:
+        label = labels.place_if_free(scene.at[site], gap, text_width(names[site], 10), 11.0)
+        if label is not None:
             text = escape(names[site])
             for style in ("halo", "site"):
-                yield f'<text class="{style}" x="{found.x:.1f}" y="{found.y + 9:.1f}">{text}</text>'
+                yield f'<text class="{style}" x="{label.x:.1f}" y="{label.y + 9:.1f}">{text}</text>'
 
 
 def _points_on_lines(scene: Scene) -> F64:

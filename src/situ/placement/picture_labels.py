@@ -86,7 +86,7 @@ class Labels:
     def _covers(self, label: Label) -> float:
         """The area of what is below it, and of what lies outside of the picture."""
         outside = label.width * label.height - label.overlap(self._picture)
-        return sum(label.overlap(taken) for taken in self._taken) + (2 * outside if outside > 1e-6 else 0.0)
+        return sum(label.overlap(other) for other in self._taken) + (2 * outside if outside > 1e-6 else 0.0)
 
 
 def text_width(text: str, size: float) -> float:

@@ -244,8 +244,8 @@ class Problem:
     def latency_limit_ns(self, operator: int) -> int:
         """What the plan of an output may take until the root has its events."""
         limits = [self.limits.latency_ms, self.limits.outputs_ms.get(self.operators[operator].name)]
-        given = [round(limit * 1e6) for limit in limits if limit is not None]
-        return min(given, default=NO_LIMIT_NS)
+        limits_ns = [round(limit * 1e6) for limit in limits if limit is not None]
+        return min(limits_ns, default=NO_LIMIT_NS)
 
 
 #: Longer than any way.

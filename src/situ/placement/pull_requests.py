@@ -55,12 +55,12 @@ def covered_by_and(earlier: Rates) -> float:
     >>> round(covered_by_and((0.3,)), 6) == round(1 - math.exp(-0.6), 6)
     True
     """
-    first, *others = sorted(earlier)
-    if not others:
+    first, *faster = sorted(earlier)
+    if not faster:
         return -math.expm1(-2 * first)
-    a, b = -math.expm1(-first), -math.expm1(-others[0])
-    covered = a * b * (2 - a * b) + 2 * (1 - a) * (1 - b) * row_fits((first, others[0]))
-    for order, rate in enumerate(others[1:], start=3):
+    a, b = -math.expm1(-first), -math.expm1(-faster[0])
+    covered = a * b * (2 - a * b) + 2 * (1 - a) * (1 - b) * row_fits((first, faster[0]))
+    for order, rate in enumerate(faster[1:], start=3):
         covered *= -math.expm1(-rate * (1 + 1 / order))
     return covered
 
@@ -91,11 +91,11 @@ def requests_of_seq(before: Rates, after: Rates) -> float:
     """
     if after:
         return after[0] * _reaches_further(before, after)
-    ready, covered = row_fits(before[:-1]), row_fits(before)
-    if ready == 0:
+    prefix_fits, covered = row_fits(before[:-1]), row_fits(before)
+    if prefix_fits == 0:
         return 0.0
-    begins = before[-1] * (ready - covered)
-    return begins * (1 + row_fits(before[:-1] + before) / ready * _extensions(covered))
+    begins = before[-1] * (prefix_fits - covered)
+    return begins * (1 + row_fits(before[:-1] + before) / prefix_fits * _extensions(covered))
 
 
 def _comes_again(rate: float) -> float:
@@ -144,9 +144,9 @@ def _extensions(covered: float) -> float:
     root = cmath.sqrt(1 - 4 * math.exp(-z))
     if abs(root) < 1e-6:
         root = complex(1e-6)
-    one, other = z * (root - 1) / 2, -z * (root + 1) / 2
-    left, right = one - z * cmath.exp(one), other - z * cmath.exp(other)
-    requests = (left * cmath.exp(other) - right * cmath.exp(one)) / (left - right)
+    first_root, second_root = z * (root - 1) / 2, -z * (root + 1) / 2
+    left, right = first_root - z * cmath.exp(first_root), second_root - z * cmath.exp(second_root)
+    requests = (left * cmath.exp(second_root) - right * cmath.exp(first_root)) / (left - right)
     return (requests.real - 1) / covered
 
 

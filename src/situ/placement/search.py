@@ -111,11 +111,16 @@ class Search:
         return self.bounds[number].at(site) if number in self.bounds else NO_CEILING
 
     def front_at(
-        self, number: int, site: int, steps: StepTable, known: Mapping[int, Solutions], chosen: Mapping[int, Chosen]
+        self,
+        number: int,
+        site: int,
+        steps: StepTable,
+        solutions_of: Mapping[int, Solutions],
+        chosen: Mapping[int, Chosen],
     ) -> Front:
-        """The front of an operator at a site. `known` are all solutions of its inputs, `chosen` those offered."""
+        """The front of an operator at a site. `solutions_of` has all solutions of its inputs, `chosen` the offers."""
         problem = self.problem
-        parts = [self._offers(read, site, known, chosen) for read in problem.operators[number].reads]
+        parts = [self._offers(read, site, solutions_of, chosen) for read in problem.operators[number].reads]
         offset = np.cumsum([0, *(len(part[0]) for part in parts)])
         offers = Offers(offset, *(np.concatenate(column) for column in zip(*parts, strict=True)))
         front = front_of(offers, steps, self._limit_ns(number, site), self.ceiling(number, site))
@@ -136,12 +141,12 @@ class Search:
         return np.stack(columns, axis=1)
 
     def _offers(
-        self, read: Input, site: int, known: Mapping[int, Solutions], chosen: Mapping[int, Chosen]
+        self, read: Input, site: int, solutions_of: Mapping[int, Solutions], chosen: Mapping[int, Chosen]
     ) -> tuple[I64, I64, F64, F64, F64]:
         """How an input can be had: its way, its own latency, what it costs by itself, per fraction and per request."""
         problem = self.problem
         event = read.event
-        share, asked = self.shares.cost.get(event, 1.0), self.shares.requests.get(event, 1.0)
+        share, request_share = self.shares.cost.get(event, 1.0), self.shares.requests.get(event, 1.0)
         if event not in problem.number:
             gathering = problem.gatherings[event]
             return (
@@ -149,28 +154,31 @@ class Search:
                 np.zeros(1, np.int64),
                 np.zeros(1),
                 share * read.share * gathering.cost[[site]],
-                asked * gathering.request_cost[[site]],
+                request_share * gathering.request_cost[[site]],
             )
         number = problem.number[event]
-        solutions, offered = known[number], chosen[number]
+        solutions, offered = solutions_of[number], chosen[number]
         ways, costs = offered.ways_to(problem, site)
         data = share * read.share * problem.rates[event] * costs
         own = solutions.latency_ns[offered.numbers]
-        return ways, own, share * solutions.cost[offered.numbers], data, asked * costs
+        return ways, own, share * solutions.cost[offered.numbers], data, request_share * costs
 
-    def solve(self, number: int, sites: Iterable[int], known: Mapping[int, Solutions]) -> Solutions:
+    def solve(self, number: int, sites: Iterable[int], solutions_of: Mapping[int, Solutions]) -> Solutions:
         """The fronts of an operator at each of these sites."""
-        steps, chosen = self.steps(number), self.choices(number, known)
-        return joined([(site, self.front_at(number, site, steps, known, chosen)) for site in sites])
+        steps, chosen = self.steps(number), self.choices(number, solutions_of)
+        return joined([(site, self.front_at(number, site, steps, solutions_of, chosen)) for site in sites])
 
     def steps(self, number: int) -> StepTable:
         return steps_allowed(self.problem, self.problem.operators[number], self.pull)
 
-    def choices(self, number: int, known: Mapping[int, Solutions]) -> dict[int, Chosen]:
+    def choices(self, number: int, solutions_of: Mapping[int, Solutions]) -> dict[int, Chosen]:
         """The solutions of an operator's inputs that it may choose from."""
         events = self.problem.operators[number].events
         inputs = {self.problem.number[event] for event in events if event in self.problem.number}
-        return {writer: chosen_of(self.problem, known[writer], self.offered(known[writer])) for writer in inputs}
+        return {
+            writer: chosen_of(self.problem, solutions_of[writer], self.offered(solutions_of[writer]))
+            for writer in inputs
+        }
 
 
 def joined(fronts: Sequence[tuple[int, Front]]) -> Solutions:
@@ -193,11 +201,11 @@ def steps_allowed(problem: Problem, operator: PlannedOperator, pull: bool = True
     size = 1 << len(operator.inputs)
     offset, steps = [0], list[tuple[int, int, float, float]]()
     for before in range(size):
-        step = rest = (size - 1) & ~before
+        step = remaining = (size - 1) & ~before
         while step:
             need = problem.model.need(operator, bursts, _members(before), _members(step))
             steps.append((step, before | step, need.fraction, need.requests_per_s))
-            step = (step - 1) & rest
+            step = (step - 1) & remaining
         offset.append(len(steps))
     taken, target, fraction, requests = zip(*steps, strict=True)
     return StepTable(
@@ -221,9 +229,9 @@ class Whole:
     solution: I64
 
 
-def whole_plans(problem: Problem, known: Mapping[int, Solutions]) -> Whole:
+def whole_plans(problem: Problem, solutions_of: Mapping[int, Solutions]) -> Whole:
     """The front of plans at the root: outputs meet in the largest of their latencies, and in the sum of their costs."""
-    return _together([whole_front(problem, number, known[number]) for number in problem.outputs])
+    return _together([whole_front(problem, number, solutions_of[number]) for number in problem.outputs])
 
 
 def whole_front(problem: Problem, output: int, solutions: Solutions) -> tuple[I64, F64, I64]:
@@ -239,8 +247,8 @@ def front_within(latency: I64, cost: F64, limit_ns: int = NO_LIMIT_NS) -> tuple[
     order = np.lexsort((cost, latency))
     order = order[latency[order] <= limit_ns]
     falls = cost[order] < np.minimum.accumulate(np.concatenate([[np.inf], cost[order]]))[:-1]
-    kept = order[falls]
-    return latency[kept], cost[kept], kept
+    chosen = order[falls]
+    return latency[chosen], cost[chosen], chosen
 
 
 def _together(fronts: Sequence[tuple[I64, F64, I64]]) -> Whole:
@@ -255,16 +263,16 @@ def _together(fronts: Sequence[tuple[I64, F64, I64]]) -> Whole:
     return Whole(latencies, cost, solution)
 
 
-def placed_by(problem: Problem, known: Mapping[int, Solutions], outputs: I64) -> tuple[Placed, ...]:
+def placed_by(problem: Problem, solutions_of: Mapping[int, Solutions], outputs: I64) -> tuple[Placed, ...]:
     """The plan that a row of `Whole.solution` stands for. An operator with several readers is placed by the first."""
-    found: dict[int, int] = dict(zip(problem.outputs, map(int, outputs), strict=True))
+    row_of: dict[int, int] = dict(zip(problem.outputs, map(int, outputs), strict=True))
     placed: dict[int, Placed] = {}
     for number in reversed(range(len(problem.operators))):
-        operator, solutions, row = problem.operators[number], known[number], found[number]
+        operator, solutions, row = problem.operators[number], solutions_of[number], row_of[number]
         events = tuple(read.event for read in operator.reads)
         for event, chosen in zip(events, solutions.chosen[row], strict=True):
             if event in problem.number:
-                found.setdefault(problem.number[event], int(chosen))
+                row_of.setdefault(problem.number[event], int(chosen))
         steps = dict(zip(events, map(int, solutions.step[row]), strict=True))
         ordered = (
             tuple(n for n, read in enumerate(operator.inputs) if steps[read.event] == k)

@@ -72,8 +72,8 @@ def _by_ways(network: Network) -> F64:
     _, directions = np.linalg.eigh(centred.T @ centred)
     axes = directions[:, ::-1][:, :2]
     axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1.0, 1.0)
-    found = centred @ axes
-    return found if found.shape[1] == 2 else np.column_stack([found, np.zeros(sites)])
+    places = centred @ axes
+    return places if places.shape[1] == 2 else np.column_stack([places, np.zeros(sites)])
 
 
 def _apart(points: F64) -> F64:

@@ -25,6 +25,6 @@ def ordered_partitions(members: tuple[int, ...]) -> Iterator[Steps]:
         yield ()
     for bits in range((1 << len(members)) - 1, 0, -1):
         first = tuple(member for k, member in enumerate(members) if bits >> k & 1)
-        rest = tuple(member for k, member in enumerate(members) if not bits >> k & 1)
-        for later in ordered_partitions(rest):
+        remaining = tuple(member for k, member in enumerate(members) if not bits >> k & 1)
+        for later in ordered_partitions(remaining):
             yield first, *later
