@@ -22,22 +22,22 @@ OUT = Path("out/bench.json")
 def main() -> int:
     progress = Console(stderr=True)
     try:
-        found = list(figures(cache_directory(), lambda text: progress.print(f"[dim]{text}[/dim]")))
+        measured = list(figures(cache_directory(), lambda text: progress.print(f"[dim]{text}[/dim]")))
     except SituError as error:
         progress.print(str(error), style="red", markup=False)
         return 1
     OUT.parent.mkdir(exist_ok=True)
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    rows = [asdict(figure) | {"verdict": figure.verdict} for figure in found]
+    rows = [asdict(figure) | {"verdict": figure.verdict} for figure in measured]
     OUT.write_text(json.dumps({"machine": machine, "figures": rows}, indent=2) + "\n")
-    Console().print(table(found))
+    Console().print(table(measured))
     return 0
 
 
-def table(found: list[BenchFigure]) -> Table:
+def table(figures: list[BenchFigure]) -> Table:
     """The figures with their bars."""
     shown = Table("what", "figure", "bar", "", "detail", title="situ, measured")
-    for figure in found:
+    for figure in figures:
         bar = f"{figure.bar.sense} {figure.bar.value:g}" if figure.bar else ""
         colour = {"pass": "green", "miss": "red", "": ""}[figure.verdict]
         shown.add_row(figure.name, f"{figure.value:g} {figure.unit}", bar, figure.verdict, figure.detail, style=colour)

@@ -93,10 +93,10 @@ def _compiled(home: Path, jars: list[Path]) -> str:
 def _call(command: list[str], log: Path) -> str:
     """The standard output of a command; what it says on the other one is kept in `log`."""
     with log.open("w") as err:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=err, text=True, check=False)
-    if done.returncode:
+        process = subprocess.run(command, stdout=subprocess.PIPE, stderr=err, text=True, check=False)
+    if process.returncode:
         tail = "\n  ".join(log.read_text(errors="replace").strip().splitlines()[-5:])
         raise PeerError(
-            f"'{Path(command[0]).name}' failed with code {done.returncode}", remedy=f"{tail}\n  Log: {log}."
+            f"'{Path(command[0]).name}' failed with code {process.returncode}", remedy=f"{tail}\n  Log: {log}."
         )
-    return done.stdout
+    return process.stdout

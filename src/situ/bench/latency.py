@@ -53,11 +53,11 @@ def measure_latency(
 ) -> Latencies:
     """Feeds events for `warm_up_s` and then `duration_s`, as fast as they come in."""
     workload = Workload()
-    found: list[tuple[float, npt.NDArray[np.int64]]] = []
+    arrivals: list[tuple[float, npt.NDArray[np.int64]]] = []
 
     def sink(rows: DataFrame, batch: int) -> None:
         times = rows.filter("_kind = 'complex event'").selectExpr("unix_micros(_time)").toArrow().column(0)
-        found.append((time.time(), times.to_numpy()))
+        arrivals.append((time.time(), times.to_numpy()))
 
     with tempfile.TemporaryDirectory(prefix="situ-latency-") as work:
         directory = Path(work) / "stream"
@@ -72,7 +72,7 @@ def measure_latency(
             query.processAllAvailable()
         finally:
             query.stop()
-    return _latencies(feeder, found, events_per_s, warm_up_s)
+    return _latencies(feeder, arrivals, events_per_s, warm_up_s)
 
 
 @dataclass
@@ -107,10 +107,10 @@ class Feeder:
 
 
 def _latencies(
-    feeder: Feeder, found: list[tuple[float, npt.NDArray[np.int64]]], events_per_s: int, warm_up_s: int
+    feeder: Feeder, arrivals: list[tuple[float, npt.NDArray[np.int64]]], events_per_s: int, warm_up_s: int
 ) -> Latencies:
-    times = np.concatenate([times for _, times in found])
-    in_sink = np.concatenate([np.full(len(times), moment) for moment, times in found])
+    times = np.concatenate([times for _, times in arrivals])
+    in_sink = np.concatenate([np.full(len(times), moment) for moment, times in arrivals])
     files = np.searchsorted(np.array(feeder.last_times), times)  # the first file that reaches so far
     available = np.array(feeder.available)[files]
     begun = feeder.available[0]

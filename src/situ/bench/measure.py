@@ -127,10 +127,10 @@ def measure_beside(
     shorter = replace(workload, events=peer_events)
     peer_run = peer(shorter)
     measurement = replace(measure(time_query, workload, cache), peer=peer_run)
-    ours = time_query(query_text(shorter), stream_on_disk(shorter, cache)).matches
-    if workload.grouped and ours != peer_run.matches:
+    own_matches = time_query(query_text(shorter), stream_on_disk(shorter, cache)).matches
+    if workload.grouped and own_matches != peer_run.matches:
         raise Disagreement(
-            f"in the same {peer_events:,} events situ finds {ours:,} matches and the peer {peer_run.matches:,}",
+            f"in the same {peer_events:,} events situ finds {own_matches:,} matches and the peer {peer_run.matches:,}",
             remedy=f"The query: {query_text(shorter)}",
         )
     return measurement

@@ -112,20 +112,20 @@ def plain_dp_figures(
     for shape, among, limit, bar in settings:
         kind = "tree (two complex inputs)" if shape.tree else "chain"
         name = f"optimal against plain DP, {kind}, {among} sites, {_within(limit)}"
-        ours, plain = list[float](), list[float]()
+        own_s, plain_s = list[float](), list[float]()
         for number, seed in enumerate(seeds):
             say(name, number, len(seeds))
             case = random(among, seed, shape)
             best, took = timed(optimal, case, limit)
-            ours.append(took)
+            own_s.append(took)
             other, took = timed(plain_dp, case, limit)
-            plain.append(took)
+            plain_s.append(took)
             if not math.isclose(best.cost, other.cost, rel_tol=1e-9):
                 raise SituError(f"optimal and plain DP differ for seed {seed}: {best.cost} and {other.cost}")
-        ratios = ", ".join(f"{b / a:.0f}" for a, b in zip(ours, plain, strict=True))
-        detail = f"{sum(ours):.2g} s against {sum(plain):.3g} s; seeds {_listed(seeds)}: {ratios} x"
-        measured = {"seconds": ours, "seconds_of_plain_dp": plain, "seeds": list(seeds)}
-        value = round(sum(plain) / sum(ours), 1)
+        ratios = ", ".join(f"{b / a:.0f}" for a, b in zip(own_s, plain_s, strict=True))
+        detail = f"{sum(own_s):.2g} s against {sum(plain_s):.3g} s; seeds {_listed(seeds)}: {ratios} x"
+        measured = {"seconds": own_s, "seconds_of_plain_dp": plain_s, "seeds": list(seeds)}
+        value = round(sum(plain_s) / sum(own_s), 1)
         yield BenchFigure(
             f"placement: {name}", value, "x faster", detail, measured, Bar("at least", bar) if bar else None
         )
@@ -137,14 +137,14 @@ def plain_dp_figures(
 def proximity_figures(say: Say, sites: int = 200, seeds: Sequence[int] = range(1, 101)) -> Iterator[BenchFigure]:
     """Cost of the optimum over cost of `heuristic+`."""
     for limit in LIMITS:
-        name, found = f"proximity of heuristic+, {sites} sites, {_within(limit)}", list[float]()
+        name, proximities = f"proximity of heuristic+, {sites} sites, {_within(limit)}", list[float]()
         for number, seed in enumerate(seeds):
             say(name, number, len(seeds))
             case = random(sites, seed)
-            found.append(timed(optimal, case, limit)[0].cost / timed(heuristic_plus, case, limit)[0].cost)
-        detail = f"mean over seeds {_listed(seeds)}; least {min(found):.3f}, {_quantiles(found)}"
-        value = round(float(np.mean(found)), 4)
-        measured = {"proximity": found, "seeds": list(seeds)}
+            proximities.append(timed(optimal, case, limit)[0].cost / timed(heuristic_plus, case, limit)[0].cost)
+        detail = f"mean over seeds {_listed(seeds)}; least {min(proximities):.3f}, {_quantiles(proximities)}"
+        value = round(float(np.mean(proximities)), 4)
+        measured = {"proximity": proximities, "seeds": list(seeds)}
         yield BenchFigure(f"placement: {name}", value, "of the optimum", detail, measured, Bar("at least", 0.97))
 
 
@@ -152,12 +152,14 @@ def ratio_figures(say: Say, sites: int = 2_000, seeds: Sequence[int] = range(1, 
     """Cost of CPP and of GRIN over cost of `heuristic+`, and a picture over rates and windows."""
     claims = {"cpp": 8, "grin": 7}
     for limit in (None, PAPER_LIMIT):
-        found = _ratios(partial(say, f"cost over heuristic+, {sites:,} sites, {_within(limit)}"), sites, seeds, limit)
+        ratios_of = _ratios(
+            partial(say, f"cost over heuristic+, {sites:,} sites, {_within(limit)}"), sites, seeds, limit
+        )
         for name, claimed in claims.items():
-            detail = f"mean over seeds {_listed(seeds)}, {_quantiles(found[name])}; the paper claims {claimed}"
-            measured = {"ratios": found[name], "seeds": list(seeds)}
+            detail = f"mean over seeds {_listed(seeds)}, {_quantiles(ratios_of[name])}; the paper claims {claimed}"
+            measured = {"ratios": ratios_of[name], "seeds": list(seeds)}
             title = f"placement: cost of {name} over heuristic+, {sites:,} sites, {_within(limit)}"
-            yield BenchFigure(title, round(float(np.mean(found[name])), 2), "x", detail, measured)
+            yield BenchFigure(title, round(float(np.mean(ratios_of[name])), 2), "x", detail, measured)
     draw_ratios(say, sites, seeds[:5], RATIOS_PICTURE)
 
 
@@ -168,14 +170,14 @@ def _ratios(
     limit: float | None,
     shape: CaseShape | None = None,
 ) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {"cpp": [], "grin": []}
+    ratios_of: dict[str, list[float]] = {"cpp": [], "grin": []}
     for number, seed in enumerate(seeds):
         say(number, len(seeds))
         case = random(sites, seed, shape)
-        ours = timed(heuristic_plus, case, limit)[0].cost
-        found["cpp"].append(timed(cpp, case, limit)[0].cost / ours)
-        found["grin"].append(timed(grin, case, limit)[0].cost / ours)
-    return found
+        own_cost = timed(heuristic_plus, case, limit)[0].cost
+        ratios_of["cpp"].append(timed(cpp, case, limit)[0].cost / own_cost)
+        ratios_of["grin"].append(timed(grin, case, limit)[0].cost / own_cost)
+    return ratios_of
 
 
 WINDOWS_S = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -191,13 +193,13 @@ def draw_ratios(say: Say, sites: int, seeds: Sequence[int], out: Path) -> None:
     drawing = Drawing(figsize=(9, 3.4), layout="constrained")
     axes = drawing.subplots(1, 2, sharey=True)
     for axis, label, points in ((axes[0], "window, s", windows), (axes[1], "highest rate, events/s", rates)):
-        found = [
+        ratios_at = [
             _ratios(partial(say, f"picture, {label} {x:g}"), sites, seeds, PAPER_LIMIT, shape) for x, shape in points
         ]
         for name, colour in (("cpp", "#7f7f7f"), ("grin", "#bcbd22")):
             xs = [x for x, _ in points]
-            axis.plot(xs, [float(np.mean(ratios[name])) for ratios in found], color=colour, label=f"{name}, mean")
-            for x, ratios in zip(xs, found, strict=True):
+            axis.plot(xs, [float(np.mean(ratios[name])) for ratios in ratios_at], color=colour, label=f"{name}, mean")
+            for x, ratios in zip(xs, ratios_at, strict=True):
                 axis.plot([x] * len(seeds), ratios[name], ".", color=colour)
         axis.set(xlabel=label, xscale="log", yscale="log")
         axis.grid(alpha=0.3)
@@ -212,11 +214,11 @@ def prediction_figures(say: Say) -> Iterator[BenchFigure]:
     from situ.bench.prediction import CASES, EVENTS, errors, predictions
 
     seeds, name = range(1, CASES + 1), "prediction of messages x hops"
-    found = []
+    made_predictions = []
     for number, prediction in enumerate(predictions(seeds, "heuristic+", EVENTS)):
         say(name, number, len(seeds))
-        found.append(prediction)
-    for kind, values in errors(found).items():
+        made_predictions.append(prediction)
+    for kind, values in errors(made_predictions).items():
         percent = np.abs(values) * 100
         detail = f"mean error of {len(values)} cases, seeds {_listed(seeds)}; {_quantiles(100 * values)}"
         bar = Bar("at most", 10) if kind == "total" else None
@@ -261,12 +263,13 @@ def main() -> int:
     only = parser.parse_args().only
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("")
-        found = list(
+        figures = list(
             placement_figures(
-                lambda what, done, of: progress.update(task, description=what, completed=done, total=of), only
+                lambda description, done, of: progress.update(task, description=description, completed=done, total=of),
+                only,
             )
         )
-    Console().print(table(found))
+    Console().print(table(figures))
     return 0
 
 

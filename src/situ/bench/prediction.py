@@ -101,9 +101,9 @@ def random_steps(operator: PlannedOperator, rng: np.random.Generator) -> Steps:
 # ---- what comes out
 
 
-def errors(found: Sequence[Prediction]) -> dict[str, F64]:
+def errors(predictions: Sequence[Prediction]) -> dict[str, F64]:
     """Relative errors by what was counted; those of requests where there were some."""
-    comparisons = [prediction.comparison for prediction in found]
+    comparisons = [prediction.comparison for prediction in predictions]
     return {
         "data": np.array([c.data_error for c in comparisons]),
         "requests": np.array([c.requests_error for c in comparisons if c.counted.requests]),
@@ -113,14 +113,14 @@ def errors(found: Sequence[Prediction]) -> dict[str, F64]:
     }
 
 
-def summary(found: Sequence[Prediction]) -> str:
+def summary(predictions: Sequence[Prediction]) -> str:
     """Mean absolute relative errors, and the quantiles of errors."""
     lines = [f"{'':18} {'cases':>5} {'mean |e|':>9} {'5%':>8} {'25%':>8} {'50%':>8} {'75%':>8} {'95%':>8}"]
-    for name, values in errors(found).items():
+    for name, values in errors(predictions).items():
         if len(values):
             quantiles = " ".join(f"{value:8.1%}" for value in np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95]))
             lines.append(f"{name:18} {len(values):5} {np.abs(values).mean():9.1%} {quantiles}")
-    counted = [prediction.comparison for prediction in found]
+    counted = [prediction.comparison for prediction in predictions]
     data, requests, extensions = (
         sum(values)
         for values in zip(*((c.counted.data, c.counted.requests, c.extensions) for c in counted), strict=True)
@@ -129,13 +129,13 @@ def summary(found: Sequence[Prediction]) -> str:
     return "\n".join(lines)
 
 
-def draw_histogram(found: Sequence[Prediction], out: Path) -> None:
+def draw_histogram(predictions: Sequence[Prediction], out: Path) -> None:
     """The relative errors of all cases, and the mean of their sizes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 2.8), layout="constrained")
     axes = figure.subplots(1, 4)
-    for axis, (name, values) in zip(axes, errors(found).items(), strict=False):  # the first four
+    for axis, (name, values) in zip(axes, errors(predictions).items(), strict=False):  # the first four
         axis.hist(100 * np.clip(values, -1, 1), bins=np.linspace(-100, 100, 41).tolist())
         axis.axvline(0, color="black", linewidth=0.8)
         axis.set_title(f"{name}: {np.abs(values).mean():.1%}" if len(values) else name)
@@ -152,14 +152,14 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    seeds = range(given.seed, given.seed + given.cases)
-    found = list(predictions(seeds, given.mechanism, given.events, COST_MODELS[given.cost]))
-    print(f"model {given.cost}, plans of {given.mechanism}, about {given.events:,} events each")
+    options = parser.parse_args()
+    seeds = range(options.seed, options.seed + options.cases)
+    made = list(predictions(seeds, options.mechanism, options.events, COST_MODELS[options.cost]))
+    print(f"model {options.cost}, plans of {options.mechanism}, about {options.events:,} events each")
     print(f"seeds {seeds.start} to {seeds.stop - 1}")
-    print(summary(found))
-    if given.out is not None:
-        draw_histogram(found, given.out)
+    print(summary(made))
+    if options.out is not None:
+        draw_histogram(made, options.out)
 
 
 if __name__ == "__main__":

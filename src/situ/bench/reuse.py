@@ -76,10 +76,10 @@ def selection_figures(say: Say) -> Iterator[BenchFigure]:
     for seed in SEEDS:
         say(f"selection managers: seed {seed}")
         by_time = RunSetup(seed, SECONDS, CONSUMERS, SIDE_M, THRESHOLD, ReuseSettings("mqc", ByTime(10_000_000)))
-        found = measured(by_time)
+        batched_run = measured(by_time)
         shares.append(processed_share(by_time))
-        quality.append(min(float(found.precision.mean()), float(found.recall.mean())))
-        batched.append(found.estimations / found.covered)
+        quality.append(min(float(batched_run.precision.mean()), float(batched_run.recall.mean())))
+        batched.append(batched_run.estimations / batched_run.covered)
         alone = measured(replace(by_time, settings=ReuseSettings("mqc", ByCount(1))))
         single.append(alone.estimations / alone.covered)
     setup = f"{CONSUMERS} consumers, {SIDE_M:g} m, thresholds {THRESHOLD}, batches of 10 s, mqc; {len(SEEDS)} seeds"
@@ -88,8 +88,14 @@ def selection_figures(say: Say) -> Iterator[BenchFigure]:
     yield BenchFigure("selections processed", round(worst, 1), "%", detail, {"shares": shares}, Bar("at most", 30))
     detail = "the lower of average precision and recall, by provenance: " + ", ".join(f"{q:.3f}" for q in quality)
     yield BenchFigure("measured quality", round(min(quality), 3), "", detail, {}, Bar("at least", THRESHOLD))
-    fewer = [one / other for one, other in zip(single, batched, strict=True)]
-    detail = ", ".join(f"{one:.1f} / {other:.2f}" for one, other in zip(single, batched, strict=True))
+    fewer = [
+        single_estimates / batched_estimates
+        for single_estimates, batched_estimates in zip(single, batched, strict=True)
+    ]
+    detail = ", ".join(
+        f"{single_estimates:.1f} / {batched_estimates:.2f}"
+        for single_estimates, batched_estimates in zip(single, batched, strict=True)
+    )
     name = "estimations per covered selection, single / batches"
     yield BenchFigure(name, round(min(fewer), 1), "x", detail, {}, Bar("at least", 10))
 
@@ -105,15 +111,15 @@ def embedded_figures(say: Say) -> Iterator[BenchFigure]:
         ("average over windows of 10 s", WINDOWS, None),
     ):
         say(f"embedded: {name}")
-        taken = {how: _cpu_s(query + clause, tables) for how, clause in (("alone", ""), ("shared", _QUALITY))}
-        (alone_s, _), (shared_s, engine) = taken["alone"], taken["shared"]
+        run_of = {how: _cpu_s(query + clause, tables) for how, clause in (("alone", ""), ("shared", _QUALITY))}
+        (alone_s, _), (shared_s, engine) = run_of["alone"], run_of["shared"]
         totals = engine.reuse["Jam"]
         detail = (
             f"CPU {shared_s:.2f} s, alone {alone_s:.2f} s; {totals.share_read:.0%} of the events, "
             f"precision {totals.mean_precision:.2f}, recall {totals.mean_recall:.2f}"
         )
-        what = f"{EMBEDDED_DRIVERS} drivers, embedded, {name}"
-        yield BenchFigure(what, round(alone_s / shared_s, 1), "x less", detail, totals.to_json(), bar)
+        title = f"{EMBEDDED_DRIVERS} drivers, embedded, {name}"
+        yield BenchFigure(title, round(alone_s / shared_s, 1), "x less", detail, totals.to_json(), bar)
 
 
 def _cpu_s(query: str, tables: dict[str, pa.Table]) -> tuple[float, Engine]:
@@ -144,8 +150,8 @@ def spark_figures(say: Say) -> Iterator[BenchFigure]:
             say(f"Spark, alone: {name}")
             alone_s = _wall_s(query, frames, 1)
             detail = f"{shared_s:.1f} s, alone {alone_s:.1f} s"
-            what = f"{SPARK_DRIVERS:,} drivers, Spark, {name}"
-            yield BenchFigure(what, round(alone_s / shared_s, 1), "x less", detail, {}, bar)
+            title = f"{SPARK_DRIVERS:,} drivers, Spark, {name}"
+            yield BenchFigure(title, round(alone_s / shared_s, 1), "x less", detail, {}, bar)
 
 
 def _wall_s(query: str, frames: dict[str, DataFrame], repeats: int) -> float:
@@ -188,11 +194,11 @@ def _selections(count: int, operators: int, shift: int, length: int = 30) -> tup
     x, y = rng.random((2, needed))
     atoms = []
     for left, low in rng.random((operators, 2)) / 2:
-        mine = np.flatnonzero((x >= left) & (x <= left + 0.5) & (y >= low) & (y <= low + 0.5))
-        atoms.append(np.lib.stride_tricks.sliding_window_view(mine, length)[::shift][:each])
+        inside = np.flatnonzero((x >= left) & (x <= left + 0.5) & (y >= low) & (y <= low + 0.5))
+        atoms.append(np.lib.stride_tricks.sliding_window_view(inside, length)[::shift][:each])
     rows = np.concatenate(atoms)
     sets = AtomSets(rows.reshape(-1).astype(np.int64), np.arange(len(rows) + 1) * length)
-    return sets, np.repeat(np.arange(operators), [len(some) for some in atoms])
+    return sets, np.repeat(np.arange(operators), [len(windows) for windows in atoms])
 
 
 SECTIONS: Sections = {

@@ -122,9 +122,9 @@ def judge(samples: Sequence[Sample]) -> list[Judgement]:
     if not second or not last:
         raise SituError("the run is too short to be judged", remedy="Give it more --events, or a smaller --batch.")
     judgements = []
-    for name, (what, noise) in JUDGED.items():
+    for name, (label, noise) in JUDGED.items():
         before, after = (statistics.median(getattr(s, name) for s in part) for part in (second, last))
-        judgements.append(Judgement(what, before, after, after <= before * (1 + TOLERANCE) + noise))
+        judgements.append(Judgement(label, before, after, after <= before * (1 + TOLERANCE) + noise))
     return judgements
 
 
@@ -155,8 +155,8 @@ def soak(spark: SparkSession, number: int, batch: int, directory: Path, tell: Ca
         begun = time.perf_counter()
         try:
             while totals.counts.input < number and query.isActive:
-                for done in feed.new():
-                    totals.add(done)
+                for micro_batch in feed.new():
+                    totals.add(micro_batch)
                     if totals.counts.input >= min(len(samples) + 1, SAMPLES) * number / SAMPLES:
                         samples.append(measured.sample(totals, time.perf_counter() - begun))
                         tell(samples[-1])
@@ -232,10 +232,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SituError as error:
         console.print(str(error), style="red", markup=False)
         return 1
-    for found in judgements:
-        word, colour = ("flat", "green") if found.flat else ("grows", "red")
-        console.print(f"{found.what:32} {_short(found.second):>10} -> {_short(found.last):>10}  {word}", style=colour)
-    flat = all(found.flat for found in judgements)
+    for judgement in judgements:
+        word, colour = ("flat", "green") if judgement.flat else ("grows", "red")
+        console.print(
+            f"{judgement.what:32} {_short(judgement.second):>10} -> {_short(judgement.last):>10}  {word}", style=colour
+        )
+    flat = all(judgement.flat for judgement in judgements)
     console.print("nothing grows" if flat else "something grows", style="bold green" if flat else "bold red")
     return 0 if flat else 1
 

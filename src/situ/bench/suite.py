@@ -124,12 +124,12 @@ def _many_queries(engine: Engine, cache: Path, say: Say) -> BenchFigure:
     directory = stream_on_disk(workload, cache)
     # Both in this process, after one run that is not counted: kernels are compiled, files are in memory.
     with timer(engine) as time_query:
-        one = median_seconds(time_query, query_text(workload), directory)
-        many = median_seconds(time_query, many_queries_text(workload), directory)
-    detail = f"{many:.2f} s for {workload.types - 2} queries, {one:.2f} s for one"
-    measured = {"seconds": many, "seconds_of_one": one}
+        one_s = median_seconds(time_query, query_text(workload), directory)
+        many_s = median_seconds(time_query, many_queries_text(workload), directory)
+    detail = f"{many_s:.2f} s for {workload.types - 2} queries, {one_s:.2f} s for one"
+    measured = {"seconds": many_s, "seconds_of_one": one_s}
     name, bar = f"{engine}: {workload.types - 2} queries", Bar("at most", 15)
-    return BenchFigure(name, round(many / one, 1), "x one query", detail, measured, bar)
+    return BenchFigure(name, round(many_s / one_s, 1), "x one query", detail, measured, bar)
 
 
 def _latency(say: Say) -> Iterator[BenchFigure]:
@@ -163,7 +163,7 @@ def _placement(say: Say) -> Iterator[BenchFigure]:
     """The planner's; `python -m situ.bench.placement` has these alone."""
     from situ.bench.placement import placement_figures
 
-    yield from placement_figures(lambda what, done, of: None if done else say(what))
+    yield from placement_figures(lambda description, done, of: None if done else say(description))
 
 
 def _moving(say: Say) -> Iterator[BenchFigure]:
@@ -181,9 +181,9 @@ def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, 
     command += ["--workload", workload.pattern.value, *([] if workload.grouped else ["--no-group"])]
     for name in ("types", "keys", "events", "window_ms"):
         command += [f"--{name.replace('_', '-')}", str(getattr(workload, name))]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(process.stdout)
     except ValueError as error:
         raise SituError(f"'{' '.join(command)}' gave no figures", remedy="Its last message is above.") from error
     if "error" in answer:

@@ -84,11 +84,11 @@ def many_queries_text(workload: Workload) -> str:
     return "\n".join([STREAM, *(f"{triple}\n  group by key" for triple in triples)])
 
 
-def _triple(name: str, first_type: int, then: str, window_ms: int) -> str:
+def _triple(name: str, first_type: int, contiguity: str, window_ms: int) -> str:
     a, b, c = (f"Event(type = {first_type + i}) as {alias}" for i, alias in enumerate("abc"))
     return (
         f"subscribe {name}\n"
-        f"  detect {a} {then} {b} {then} {c} within {window_ms} ms\n"
+        f"  detect {a} {contiguity} {b} {contiguity} {c} within {window_ms} ms\n"
         "  assign key = a.key, a = time(a), b = time(b), c = time(c)"
     )
 
