@@ -160,6 +160,6 @@ def with_other_value(data: bytes, chance: random.Random) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize(("rule", "provenance"), CASES, ids=IDS)
 def test_another_value_under_a_right_checksum_is_refused_or_runs(rule: str, provenance: bool) -> None:
-    whole, chance = packed(rule, provenance), random.Random(10)
+    whole, chance = packed(rule, provenance), random.Random(12)
     outcomes = [refused(lambda: answers(rule, provenance, with_other_value(whole, chance))) for _ in range(DAMAGES)]
     assert any(outcomes)

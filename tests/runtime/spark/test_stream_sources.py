@@ -113,7 +113,7 @@ def test_no_message_is_lost_or_doubled_wherever_bad_ones_stand() -> None:
 
 
 def test_large_messages_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    from situ.runtime.spark.inputs.tables import stream_messages
+    from situ.runtime.spark.inputs import stream_messages
 
     sizes = []
 
@@ -202,7 +202,7 @@ def test_a_csv_file_without_a_declared_column_is_rejected_line_by_line(tmp_path:
 def test_lines_that_are_rejected_in_several_blocks_keep_their_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from situ.runtime.spark.inputs.tables import stream_files
+    from situ.runtime.spark.inputs import stream_files
 
     lines = ["nothing", *("x" * (n % 23) for n in range(200))]
     (tmp_path / "a.csv").write_text("\n".join(lines))
@@ -265,7 +265,7 @@ def test_a_file_that_is_gone_is_an_error_so_that_the_batch_is_repeated(tmp_path:
 
 
 def test_trouble_with_the_disk_is_an_error_and_no_rejected_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from situ.runtime.spark.inputs.tables import stream_files
+    from situ.runtime.spark.inputs import stream_files
 
     def refuse(file: Path, _: Any) -> Any:
         raise InputError("cannot be read: Input/output error", place=str(file)) from OSError(5, "Input/output error")

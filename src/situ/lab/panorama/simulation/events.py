@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from situ.core.errors import InputError
 from situ.core.types import INT
+from situ.flow.clock import ONLY_SOURCE
 from situ.flow.inbox import distinct
 from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.rows.conform import conform
 from situ.kernel.arrays import I64
-from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
-from situ.kernel.operator import ORIGIN, ORIGIN_LIST
+from situ.kernel.batch import EXTENT, ORIGINS, Batch
+from situ.kernel.operator import origins_of
 from situ.runtime.embedded.pieces import StreamReader
 
 _SITE = "_site"
@@ -63,17 +64,8 @@ def observed(stream: Stream, occurred: Occurred) -> SimulatedEvents:
 
 def numbered(event: str, batch: Batch) -> Batch:
     """The same events, each the origin of itself by its number: what an operator makes of them names these numbers."""
-    atoms = pa.StructArray.from_arrays(
-        [
-            pa.array([event]).take(pa.array(np.zeros(len(batch), np.int64))),
-            as_timestamps(batch.times),
-            pa.array(np.arange(len(batch))),
-        ],
-        fields=list(ORIGIN),
-    )
-    offsets = pa.array(np.arange(len(batch) + 1, dtype=np.int32))
     columns = {name: column for name, column in batch.columns.items() if name not in (_SITE, ORIGINS, "_selection")}
-    return Batch(batch.times, columns | {ORIGINS: pa.ListArray.from_arrays(offsets, atoms).cast(ORIGIN_LIST)})
+    return Batch(batch.times, columns | {ORIGINS: origins_of(event, ONLY_SOURCE, batch.times, np.arange(len(batch)))})
 
 
 def latest_of_origins(batch: Batch, arrived_ns: dict[str, I64]) -> I64:
