@@ -103,7 +103,7 @@ def to_json(figure: Figure) -> dict[str, Any]:
         "claims": [asdict(part) for part in figure.parts],
         "curves": panels[0],
         "beside": panels[1] if figure.beside else {},
-        "deviations": {name: list(some) for name, some in figure.deviations.items()},
+        "deviations": {name: list(values) for name, values in figure.deviations.items()},
     }
 
 

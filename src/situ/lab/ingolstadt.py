@@ -14,7 +14,7 @@ FILE = Path(__file__).parent / "data" / "ingolstadt" / "vehicles.parquet"
 
 @cache
 def trace() -> pa.Table:
-    """By time, then vehicle: time_us, vehicle, x, y (m), speed (m/s), acceleration (m/s2), lane.
+    """The trace by time, then vehicle: time_us, vehicle, x, y (m), speed (m/s), acceleration (m/s2), lane.
 
     >>> rows = trace()
     >>> rows.num_rows, rows.column_names

@@ -23,7 +23,7 @@ SIZES = (5, 9)
 
 
 def check_can_draw() -> None:
-    """Before hours of work: pictures need matplotlib."""
+    """Raises an error if there is no matplotlib, before hours of work end without a picture."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -22,7 +22,7 @@ class MeasuredQuality:
     recall: F64
 
     def suffices(self, precision: float, recall: float) -> Mask:
-        """Where neither is below its threshold.
+        """Marks the results of which neither precision nor recall is below its threshold.
 
         >>> MeasuredQuality(np.array([0.9, 0.8]), np.array([1.0, 1.0])).suffices(0.9, 0.5).tolist()
         [True, False]
@@ -32,7 +32,7 @@ class MeasuredQuality:
 
 
 def quality_of_counts(both: I64, asked: I64, processed: I64) -> MeasuredQuality:
-    """Of numbers of atomic events: those in both sets, those asked, those processed.
+    """Precision and recall from numbers of atomic events: those in both sets, those asked, those processed.
 
     >>> quality_of_counts(np.array([1, 0]), np.array([2, 0]), np.array([4, 0]))
     MeasuredQuality(precision=array([0.25, 1.  ]), recall=array([0.5, 1. ]))
@@ -41,7 +41,7 @@ def quality_of_counts(both: I64, asked: I64, processed: I64) -> MeasuredQuality:
 
 
 def quality_of_sets(asked: AtomSets, processed: AtomSets) -> MeasuredQuality:
-    """Of pairs of sets: the k-th that was asked and the k-th that was processed.
+    """Precision and recall of pairs of sets: the k-th that was asked and the k-th that was processed.
 
     >>> asked = AtomSets.of(np.array([1, 2]), np.array([0, 2]))
     >>> quality_of_sets(asked, AtomSets.of(np.array([2, 3, 4]), np.array([0, 3]))).recall.tolist()

@@ -73,11 +73,11 @@ def figure_6h(scale: Scale, seed: int, say: Say) -> Figure:
             done += 1
     say(total, total, "")
     curves: dict[str, Points] = {}
-    for what in ("bdp", "latency"):
+    for measure in ("bdp", "latency"):
         for application, by_trip in uses.items():
             for future in ("exact", "predicted"):
-                name = f"{NAMES[application]}, {future}: {what}"
-                curves[name] = _curve(states, by_trip, future, what)
+                name = f"{NAMES[application]}, {future}: {measure}"
+                curves[name] = _curve(states, by_trip, future, measure)
     return Figure(
         "6h", "Migration with a growing state", "immutable state: bytes (Traffic), KiB (Video)",
         "relative to greedy migration", curves,
@@ -138,12 +138,12 @@ def _changed(problem: MigrationProblem, state_bytes: float, enlarged: float) -> 
     return replace(problem, range_queries=streams, operators=(replace(leaf, state_bytes=state_bytes), *others))
 
 
-def _curve(xs: Sequence[float], by_trip: Sequence[Sequence[Use]], future: str, what: str) -> Points:
+def _curve(xs: Sequence[float], by_trip: Sequence[Sequence[Use]], future: str, measure: str) -> Points:
     """The mean over trips by the mean over trips of greedy migration."""
 
     def mean(at: int, way: str) -> float:
-        found = [getattr(uses[at], way) for uses in by_trip]
-        return float(np.mean([use.bdp_bytes if what == "bdp" else use.latency_s for use in found]))
+        uses_of_way = [getattr(uses[at], way) for uses in by_trip]
+        return float(np.mean([use.bdp_bytes if measure == "bdp" else use.latency_s for use in uses_of_way]))
 
     return tuple((x, mean(at, future) / mean(at, "greedy")) for at, x in enumerate(xs))
 

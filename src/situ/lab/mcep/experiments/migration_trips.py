@@ -82,24 +82,24 @@ class Town:
         return (area.x_min, area.x_max), (area.y_min, area.y_max)
 
     def vehicles(self, second: int) -> tuple[F64, F64]:
-        """Where they are."""
+        """Where all vehicles of the town are in a second."""
         _, x, y = self._columns
         here = slice(self._offsets[second], self._offsets[second + 1])
         return x[here], y[here]
 
     def trips(self, count: int, rng: np.random.Generator) -> list[Trip]:
-        """Of so many vehicles that are long enough there, drawn at random."""
+        """Trips of vehicles that are long enough in the town, drawn at random."""
         seconds, x, y = self._columns
         names = trace()["vehicle"].to_numpy(zero_copy_only=False)
         order = np.lexsort((seconds, names))
         vehicles, first, rows = np.unique(names[order], return_index=True, return_counts=True)
         long_enough = np.flatnonzero(rows >= self.parameters.trip_s)
         drawn = rng.choice(long_enough, min(count, len(long_enough)), replace=False)
-        found = []
+        trips_made = []
         for vehicle in drawn.tolist():
             part = order[first[vehicle] : first[vehicle] + rows[vehicle]]
-            found.append(Trip(self, str(vehicles[vehicle]), int(seconds[part[0]]), x[part], y[part]))
-        return found
+            trips_made.append(Trip(self, str(vehicles[vehicle]), int(seconds[part[0]]), x[part], y[part]))
+        return trips_made
 
 
 @dataclass(frozen=True)
@@ -124,56 +124,56 @@ class Trip:
     def predicted(self, application: Application) -> Iterator[MigrationProblem]:
         """What is expected every few seconds: the consumer goes on as it went, up to the border; vehicles are found
         where they are now, cameras do not move."""
-        known = self.town.parameters
-        for second in range(0, len(self.x), known.looks_every_us // known.step_us):
+        parameters = self.town.parameters
+        for second in range(0, len(self.x), parameters.looks_every_us // parameters.step_us):
             x, y = self._course(second)
             streams = self._video(x, y) if application == "video" else self._traffic(second, x, y)
             yield self._problem(application, second, x, y, streams)
 
     def _course(self, second: int) -> tuple[F64, F64]:
-        known, area = self.town.parameters, self.town.regions.area
-        times = np.unique([max(second - known.course_s, 0), second])
-        end = dead_reckoning(times, self.x[times], self.y[times], second + known.horizon_s)
-        there = np.arange(known.horizon_s) / known.horizon_s
+        parameters, area = self.town.parameters, self.town.regions.area
+        times = np.unique([max(second - parameters.course_s, 0), second])
+        end = dead_reckoning(times, self.x[times], self.y[times], second + parameters.horizon_s)
+        there = np.arange(parameters.horizon_s) / parameters.horizon_s
         x = self.x[second] + there * (end[0] - self.x[second])
         y = self.y[second] + there * (end[1] - self.y[second])
         return np.clip(x, area.x_min, area.x_max), np.clip(y, area.y_min, area.y_max)
 
     def _traffic(self, second: int, x: F64, y: F64) -> F64:
         """Around places, of the vehicles of one second."""
-        known = self.town.parameters
+        parameters = self.town.parameters
         vehicle_x, vehicle_y = self.town.vehicles(self.start_s + second)
-        rates = np.full(len(vehicle_x), known.vehicle_bytes)
-        return range_query(self.town.regions, x, y, known.traffic_edge_m, vehicle_x, vehicle_y, rates)
+        rates = np.full(len(vehicle_x), parameters.vehicle_bytes)
+        return range_query(self.town.regions, x, y, parameters.traffic_edge_m, vehicle_x, vehicle_y, rates)
 
     def _video(self, x: F64, y: F64) -> F64:
-        known = self.town.parameters
+        parameters = self.town.parameters
         camera_x, camera_y = self.town.cameras
-        rates = np.full(len(camera_x), known.camera_bytes_per_s)
-        return range_query(self.town.regions, x, y, known.video_edge_m, camera_x, camera_y, rates)
+        rates = np.full(len(camera_x), parameters.camera_bytes_per_s)
+        return range_query(self.town.regions, x, y, parameters.video_edge_m, camera_x, camera_y, rates)
 
     def _problem(self, application: Application, second: int, x: F64, y: F64, streams: F64) -> MigrationProblem:
-        known = self.town.parameters
+        parameters = self.town.parameters
         leaves = self.town.regions.leaves_at(x, y)
         host = int(self.town.regions.leaves_at(self.x[:1], self.y[:1])[0])
         operators = tuple(
             MovableOperator(name, reads, 0.0, host, share * streams.sum(axis=1))
-            for name, reads, share in _graph(application, known)
+            for name, reads, share in _graph(application, parameters)
         )
         start_us = (self.start_s + second) * 1_000_000
         return MigrationProblem(
-            self.town.regions.network, start_us, known.step_us, {"Interest": streams}, operators, leaves,
-            known.transfer_bytes_per_s,
+            self.town.regions.network, start_us, parameters.step_us, {"Interest": streams}, operators, leaves,
+            parameters.transfer_bytes_per_s,
         )  # fmt: skip
 
 
-def _graph(application: Application, known: Parameters) -> list[tuple[str, tuple[str, ...], float]]:
+def _graph(application: Application, parameters: Parameters) -> list[tuple[str, tuple[str, ...], float]]:
     """Operators, what they read, and what they put out of a byte that the interest has. The first is the leaf whose
     state is varied; all begin at the consumer's broker (paper)."""
     if application == "video":
-        return [("Seen", ("Interest",), known.seen_share), ("Friend", ("Seen",), known.friend_share)]
+        return [("Seen", ("Interest",), parameters.seen_share), ("Friend", ("Seen",), parameters.friend_share)]
     return [
-        ("Slower", ("Interest",), known.slow_share),
-        ("OtherLane", ("Interest",), known.lane_share),
-        ("Accident", ("Slower", "OtherLane"), known.accident_share),
+        ("Slower", ("Interest",), parameters.slow_share),
+        ("OtherLane", ("Interest",), parameters.lane_share),
+        ("Accident", ("Slower", "OtherLane"), parameters.accident_share),
     ]

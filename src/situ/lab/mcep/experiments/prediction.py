@@ -100,37 +100,37 @@ def figure_6e(scale: Scale, seed: int, say: Say) -> Figure:
         ("MCEP incomplete", "best effort", None),
         ("opp. incomplete", "best effort", ONE_SECOND),
     )
-    found: dict[str, list[Switches]] = {name: [] for name, _, _ in strategies}
+    runs_of: dict[str, list[Switches]] = {name: [] for name, _, _ in strategies}
     for done, edge in enumerate(edges):
         for part, (name, deliver, predictor) in enumerate(strategies):
             say(len(strategies) * done + part, len(strategies) * len(edges), f"6e, {edge} m, {name}")
-            found[name].append(town.switches(edge, deliver, predictor))
+            runs_of[name].append(town.switches(edge, deliver, predictor))
     say(len(strategies) * len(edges), len(strategies) * len(edges), "")
-    curves = {f"{name}: precision": _precision(edges, found[name]) for name in ("MCEP complete", "opp. complete")}
+    curves = {f"{name}: precision": _precision(edges, runs_of[name]) for name in ("MCEP complete", "opp. complete")}
     for name in ("MCEP incomplete", "opp. incomplete"):
-        curves[f"{name}: completeness"] = _completeness(edges, found[name])
+        curves[f"{name}: completeness"] = _completeness(edges, runs_of[name])
     return Figure(
         "6e", "Prepared graphs, over the size of the interest", "edge length of the interest, m",
         "precision, completeness", curves,
         "On demand and complete, precision is 1, with results that are late (up to 10 s). Opportunistic and complete "
         "is close to it. Without completeness, larger interests leave more processing undone at the next switch.",
-        _parts_6e(curves, found),
+        _parts_6e(curves, runs_of),
     )  # fmt: skip
 
 
 def figure_6f(scale: Scale, seed: int, say: Say) -> Figure:
     """Precision and completeness, over the eagerness: one future graph, 500 m."""
     town, eagerness_s = traffic(scale, seed), EAGERNESS_S[:: 3 if scale is QUICK else 1]
-    found = []
+    runs = []
     for done, one in enumerate(eagerness_s):
         say(done, len(eagerness_s) + 1, f"6f, {one:g} s")
-        found.append(town.switches(EDGE_M, "best effort", Predictor(int(one * S))))
+        runs.append(town.switches(EDGE_M, "best effort", Predictor(int(one * S))))
     say(len(eagerness_s), len(eagerness_s) + 1, "6f, as long as on demand")
     as_long = as_long_as_on_demand(town)
     say(len(eagerness_s) + 1, len(eagerness_s) + 1, "")
     curves = {
-        "opp.: precision": _precision(eagerness_s, found),
-        "opp. incomplete: completeness": _completeness(eagerness_s, found),
+        "opp.: precision": _precision(eagerness_s, runs),
+        "opp. incomplete: completeness": _completeness(eagerness_s, runs),
     }
     precision, completeness = curves.values()
     return Figure(
@@ -154,22 +154,22 @@ def figure_6g(scale: Scale, seed: int, say: Say) -> Figure:
     """Precision, over the number of locations and the threshold of quality: 1 s before the switch, 500 m."""
     town, counts = traffic(scale, seed), LOCATIONS[:: 2 if scale is QUICK else 1]
     thresholds = THRESHOLDS[:: 2 if scale is QUICK else 1]
-    found: dict[float, list[Switches]] = {threshold: [] for threshold in thresholds}
+    runs_of: dict[float, list[Switches]] = {threshold: [] for threshold in thresholds}
     done, total = 0, len(thresholds) * len(counts)
     for threshold in thresholds:
         for count in counts:
             say(done, total, f"6g, {threshold:g}, {count} locations")
             predictor = Predictor(S, count, RADIUS_M, "location")
-            found[threshold].append(_of_prepared(town.switches(EDGE_M, "complete", predictor, threshold)))
+            runs_of[threshold].append(_of_prepared(town.switches(EDGE_M, "complete", predictor, threshold)))
             done += 1
     say(total, total, "")
-    curves = {f"qor-th {threshold:g}": _precision(counts, runs) for threshold, runs in found.items()}
+    curves = {f"qor-th {threshold:g}": _precision(counts, runs) for threshold, runs in runs_of.items()}
     return Figure(
         "6g", "Prepared graphs, over the number of locations", "random locations around the predicted one",
         "precision of switches to a prepared graph", curves,
         "More locations increase the precision, since the consumer can choose between more graphs. A higher threshold "
         "of quality keeps more graphs, and gives a higher precision.",
-        _parts_6g(curves, found),
+        _parts_6g(curves, runs_of),
         log_x=True,
     )  # fmt: skip
 
@@ -225,14 +225,14 @@ def _completeness(xs: Iterable[float], runs: list[Switches]) -> Points:
 
 
 def _of_prepared(run: Switches) -> Switches:
-    """Those switches that went to a prepared graph; how many graphs there were is told of all."""
+    """The switches that went to a prepared graph alone; the number of graphs remains that of all switches."""
     used = ~run.on_demand
     return replace(run, precision=run.precision[used])
 
 
-def _parts_6e(curves: dict[str, Points], found: dict[str, list[Switches]]) -> tuple[CheckedClaim, ...]:
-    late_s = {name: [float(run.late_us.mean()) / S for run in runs] for name, runs in found.items()}
-    longest_s = max(float(run.late_us.max()) for run in found["MCEP complete"]) / S
+def _parts_6e(curves: dict[str, Points], runs_of: dict[str, list[Switches]]) -> tuple[CheckedClaim, ...]:
+    late_s = {name: [float(run.late_us.mean()) / S for run in runs] for name, runs in runs_of.items()}
+    longest_s = max(float(run.late_us.max()) for run in runs_of["MCEP complete"]) / S
     exact, near = ([y for _, y in curves[f"{name} complete: precision"]] for name in ("MCEP", "opp."))
     on_demand, prepared = (curves[f"{name} incomplete: completeness"] for name in ("MCEP", "opp."))
     return (
@@ -258,11 +258,11 @@ def _parts_6e(curves: dict[str, Points], found: dict[str, list[Switches]]) -> tu
     )
 
 
-def _parts_6g(curves: dict[str, Points], found: dict[float, list[Switches]]) -> tuple[CheckedClaim, ...]:
+def _parts_6g(curves: dict[str, Points], runs_of: dict[float, list[Switches]]) -> tuple[CheckedClaim, ...]:
     grows = [_trend(f"more locations are more precise ({name})", points, 1) for name, points in curves.items()]
     ends = [points[-1][1] for points in curves.values()]
-    graphs = [float(runs[-1].prepared.mean()) for runs in found.values()]
-    names = [f"{threshold:g}" for threshold in found]
+    graphs = [float(runs[-1].prepared.mean()) for runs in runs_of.values()]
+    names = [f"{threshold:g}" for threshold in runs_of]
     told = [f"{name}: {graph:.1f} graphs, {end:.3f}" for name, graph, end in zip(names, graphs, ends, strict=True)]
     return (
         *grows,

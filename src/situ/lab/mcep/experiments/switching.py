@@ -116,8 +116,11 @@ def figure_6b(scale: Scale, seed: int, say: Say) -> Figure:
         say(number, len(edges), f"{edge_m} m")
         graph = resolve(parse(query(ACCIDENT, edge_m)))
         for strategy in STRATEGIES:
-            given = [_interests(trip, strategy, edge_m) for trip in cases]
-            counts = [_streamed(graph, trip, some, optimise=False) for trip, some in zip(cases, given, strict=True)]
+            interests_of_trips = [_interests(trip, strategy, edge_m) for trip in cases]
+            counts = [
+                _streamed(graph, trip, interests, optimise=False)
+                for trip, interests in zip(cases, interests_of_trips, strict=True)
+            ]
             streamed[strategy].append(sum(counts))
     most = np.max(list(streamed.values()), axis=0)
     curves: dict[str, Points] = {
@@ -181,19 +184,19 @@ def figure_6d(scale: Scale, seed: int, say: Say) -> Figure:
     for number, count in enumerate(counts):
         say(number, len(counts), f"{count} events")
         graph = resolve(parse(query(speeding(count), 500, lifetime="lifetime 0 s")))
-        found, early, expected = Counter[str](), Counter[str](), list[float]()
+        delivered, early, expected = Counter[str](), Counter[str](), list[float]()
         for trip in cases:
             for how in ("basic", "windows", "none"):
                 switched = switch(graph, "Asked", trip.events, initialisation=how, optimise=False)
-                found[how] += switched.delivered.num_rows
+                delivered[how] += switched.delivered.num_rows
                 early[how] += switched.counts.overhead
                 if how == "windows":
                     expected.append(switched.expected_completeness or 0.0)
         for how in ("windows", "none"):
-            points[f"{how}: completeness"].append((count, found[how] / found["basic"]))
+            points[f"{how}: completeness"].append((count, delivered[how] / delivered["basic"]))
             points[f"{how}: overhead"].append((count, early[how] / early["basic"]))
         points["windows: expected completeness"].append((count, float(np.mean(expected))))
-    curves = {name: tuple(some) for name, some in points.items()}
+    curves = {name: tuple(curve) for name, curve in points.items()}
     complete, none = (np.mean([y for _, y in curves[f"{how}: completeness"]]) for how in ("windows", "none"))
     overhead = [y for _, y in curves["windows: overhead"]]
     return Figure(
@@ -236,8 +239,8 @@ def _streamed(graph: OperatorGraph, trip: ConsumerTrip, interests: Interests | N
 
 def _extents_in_town(trip: ConsumerTrip, definitions: str, readers: Mapping[str, int]) -> list[Extents]:
     """All events during a trip that are streamed somewhere, once for each operator that reads them."""
-    found = " or ".join(name for name in readers if name not in trip.events)
-    engine = Engine(f"{STREAMS}{definitions}subscribe Found detect {found} assign n = 1", show_definitions=True)
+    operators = " or ".join(name for name in readers if name not in trip.events)
+    engine = Engine(f"{STREAMS}{definitions}subscribe Found detect {operators} assign n = 1", show_definitions=True)
     needed = {name: rows.slice(0, 0) if name not in readers else rows for name, rows in trip.events.items()}
     outputs = [output.complex_events for output in engine.run(needed)]
     extents: list[Extents] = []
@@ -290,9 +293,9 @@ def _precision(trip: ConsumerTrip, interests: Interests, edge_m: float) -> float
     current = np.searchsorted(interests.start_us, updates.times_us, side="right") - 1
     both, asked, processed = (np.zeros(len(bounds) - 1, np.int64) for _ in range(3))
     for k, (begin, end) in enumerate(pairwise(bounds)):
-        some = slice(int(begin), int(end))
-        wanted = _inside(x[some], y[some], updates.x[k], updates.y[k], edge_m)
-        read = _inside(x[some], y[some], interests.x[current[k]], interests.y[current[k]], edge_m)
+        between = slice(int(begin), int(end))
+        wanted = _inside(x[between], y[between], updates.x[k], updates.y[k], edge_m)
+        read = _inside(x[between], y[between], interests.x[current[k]], interests.y[current[k]], edge_m)
         both[k], asked[k], processed[k] = (wanted & read).sum(), wanted.sum(), read.sum()
     return float(quality_of_counts(both, asked, processed).precision.mean())
 
@@ -306,8 +309,10 @@ def _inside(x: F64, y: F64, middle_x: float, middle_y: float, edge_m: float) -> 
 
 def _below(curves: Mapping[str, Points], which: str, claim: str) -> CheckedClaim:
     values = {name: [y for _, y in curves[f"{name}, {which}"]] for name in APPLICATIONS}
-    seen = ", ".join(f"{name} {_range(some)}" for name, some in values.items())
-    return CheckedClaim(claim, f"{seen} of what static graphs stream", max(max(some) for some in values.values()) < 1.0)
+    seen = ", ".join(f"{name} {_range(shares)}" for name, shares in values.items())
+    return CheckedClaim(
+        claim, f"{seen} of what static graphs stream", max(max(shares) for shares in values.values()) < 1.0
+    )
 
 
 def _ordered(means: Mapping[str, float], strategies: Sequence[str], claim: str) -> CheckedClaim:

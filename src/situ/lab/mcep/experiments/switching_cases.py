@@ -112,15 +112,15 @@ def trips(count: int, seconds: int, rng: np.random.Generator) -> list[ConsumerTr
     order = np.argsort(times, kind="stable")
     table = pa.table(columns).take(pa.array(order))
     frames = _frames(times[order], x[order], y[order], table["vehicle"], friends[order], rng)
-    made = []
+    consumer_trips = []
     for chosen in rng.choice(able, count, replace=False):
         own = np.flatnonzero(number[order] == chosen)[:seconds]
         mine = order[own]
         me = Updates(pa.array([names[chosen]] * len(mine)), times[mine], x[mine], y[mine])
         begin_us, end_us = int(times[mine[0]]) - BEFORE_S * S, int(times[mine[-1]])
         vehicles, images = (_between(events, begin_us, end_us) for events in (table, frames))
-        made.append(ConsumerTrip(me, {"Vehicle": vehicles, "Frame": images, "Me": _consumer(me)}))
-    return made
+        consumer_trips.append(ConsumerTrip(me, {"Vehicle": vehicles, "Frame": images, "Me": _consumer(me)}))
+    return consumer_trips
 
 
 def _consumer(me: Updates) -> pa.Table:

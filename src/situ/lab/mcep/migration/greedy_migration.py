@@ -18,7 +18,8 @@ LOOKS_EVERY_US = 5_000_000
 
 
 def greedy_migration(problem: MigrationProblem, looks_every_us: int = LOOKS_EVERY_US) -> Migrations:
-    """It knows of each step only what is so then. Operators look one after the other, inputs first.
+    """Plans migrations step by step, and knows of each step only what is so then. Operators look one after the other,
+    inputs first.
 
     >>> from situ.lab.mcep.migration.broker_regions import Area, BrokerRegions
     >>> network = BrokerRegions(Area(0, 0, 300, 100), ((3, 1),), latency_ms=10.0).network
@@ -32,19 +33,19 @@ def greedy_migration(problem: MigrationProblem, looks_every_us: int = LOOKS_EVER
     """
     every = max(looks_every_us // problem.step_us, 1)
     count = len(problem.operators)
-    found = [_begun(operator) for operator in problem.operators]
-    hosts = np.array([[moves[-1][0]] * problem.steps for moves in found], np.int64)
+    moves_of = [_begun(operator) for operator in problem.operators]
+    hosts = np.array([[moves[-1][0]] * problem.steps for moves in moves_of], np.int64)
     for step in range(0, problem.steps, every):
         for number in range(count):
-            if step < found[number][-1][2]:
+            if step < moves_of[number][-1][2]:
                 continue
             costs = streams_by_broker(problem, number, list(hosts), slice(step, step + 1))[0]
             best = int(costs.argmin())
             if costs[best] < costs[hosts[number, step]] * SHORTER:
                 ready = step + problem.transfer_steps(problem.operators[number])
-                found[number].append((best, step, ready))
+                moves_of[number].append((best, step, ready))
                 hosts[number, step:] = best
-    plans = (_plan(problem, operator, moves) for operator, moves in zip(problem.operators, found, strict=True))
+    plans = (_plan(problem, operator, moves) for operator, moves in zip(problem.operators, moves_of, strict=True))
     return Migrations("greedy migration", tuple(plans))
 
 

@@ -109,7 +109,7 @@ def _placements(
 
 
 def _cost(problem: MigrationProblem, number: int, plan: MigrationPlan, streaming: F64) -> float:
-    """Of one operator's streams and migrations."""
+    """The cost of one operator's streams and migrations."""
     state_bytes = problem.operators[number].state_bytes
     moves = itertools.pairwise(placement.host for placement in plan.placements)
     migrated = sum(state_bytes * float(problem.latency_s[old, new]) for old, new in moves)

@@ -87,12 +87,12 @@ def _share_apart(a: F64, b: F64) -> float:
 
 def _begun(plan: MigrationPlan, now_us: int) -> list[ExpectedPlacement]:
     """The placements whose migrations have been initiated before now."""
-    return [plan.placements[0], *(found for found in plan.placements[1:] if found.initiate_us < now_us)]
+    return [plan.placements[0], *(placement for placement in plan.placements[1:] if placement.initiate_us < now_us)]
 
 
 def _at(operator: MovableOperator, begun: list[ExpectedPlacement], prediction: MigrationProblem) -> MovableOperator:
     """The operator where it runs now, with the migration that is under way."""
-    arrived = [found for found in begun if found.deadline_us <= prediction.start_us]
+    arrived = [placement for placement in begun if placement.deadline_us <= prediction.start_us]
     if len(arrived) == len(begun):
         return replace(operator, host=begun[-1].host, transfer=None)
     left = -((prediction.start_us - begun[-1].deadline_us) // prediction.step_us)
@@ -101,5 +101,5 @@ def _at(operator: MovableOperator, begun: list[ExpectedPlacement], prediction: M
 
 def _joined(begun: list[ExpectedPlacement], fresh: MigrationPlan, operator: MovableOperator) -> MigrationPlan:
     """What has begun, then what is new: not where the operator is, nor what is under way."""
-    known = 2 if operator.transfer else int(fresh.placements[0].host == operator.host)
-    return replace(fresh, placements=(*begun, *fresh.placements[known:]))
+    already_begun = 2 if operator.transfer else int(fresh.placements[0].host == operator.host)
+    return replace(fresh, placements=(*begun, *fresh.placements[already_begun:]))

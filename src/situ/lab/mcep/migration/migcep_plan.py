@@ -102,28 +102,28 @@ def network_use(problem: MigrationProblem, plans: Sequence[MigrationPlan]) -> Ne
 def own_streams(problem: MigrationProblem, number: int, hosts: Sequence[I64]) -> F64:
     """(steps,): the bandwidth-delay product of what an operator reads from range queries, and of what it puts out."""
     operator, rows = problem.operators[number], np.arange(problem.steps)
-    found = np.zeros(problem.steps)
+    bdp_bytes = np.zeros(problem.steps)
     for name in operator.reads:
         if name in problem.gathering:
-            found += problem.gathering[name][rows, hosts[number]]
+            bdp_bytes += problem.gathering[name][rows, hosts[number]]
     for target in targets(problem, number, hosts):
-        found += operator.bytes_per_s * problem.latency_s[hosts[number], target]
-    return found
+        bdp_bytes += operator.bytes_per_s * problem.latency_s[hosts[number], target]
+    return bdp_bytes
 
 
 def streams_by_broker(problem: MigrationProblem, number: int, hosts: Sequence[I64], part: slice = slice(None)) -> F64:
     """(steps, brokers): the bandwidth-delay product of all streams that an operator has a part in, if it ran at a
     broker while all others are at their hosts. Of some of the steps."""
     operator = problem.operators[number]
-    found = np.zeros((len(problem.consumer[part]), len(problem.network.sites)))
+    bdp_bytes = np.zeros((len(problem.consumer[part]), len(problem.network.sites)))
     for name in operator.reads:
         if name in problem.gathering:
-            found += problem.gathering[name][part]
+            bdp_bytes += problem.gathering[name][part]
     for other in problem.inputs[number]:
-        found += problem.operators[other].bytes_per_s[part, None] * problem.latency_s[hosts[other][part]]
+        bdp_bytes += problem.operators[other].bytes_per_s[part, None] * problem.latency_s[hosts[other][part]]
     for target in targets(problem, number, hosts):
-        found += operator.bytes_per_s[part, None] * problem.latency_s[target[part]]
-    return found
+        bdp_bytes += operator.bytes_per_s[part, None] * problem.latency_s[target[part]]
+    return bdp_bytes
 
 
 def targets(problem: MigrationProblem, number: int, hosts: Sequence[I64]) -> list[I64]:

@@ -65,10 +65,10 @@ class MigrationProblem:
         self._check_brokers("the consumer", self.consumer)
         for name, stream in self.range_queries.items():
             self._check_rates(f"range query {name!r}", stream, (self.steps, len(self.network.sites)))
-        known = set(self.range_queries)
+        stream_names = set(self.range_queries)
         for operator in self.operators:
-            self._check_operator(operator, known)
-            known.add(operator.name)
+            self._check_operator(operator, stream_names)
+            stream_names.add(operator.name)
 
     @property
     def steps(self) -> int:
@@ -100,7 +100,7 @@ class MigrationProblem:
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
-        """For each operator, those that read it; none: the consumer does."""
+        """For each operator, the operators that read it; where there are none, the consumer does."""
         return tuple(
             tuple(number for number, reader in enumerate(self.operators) if operator.name in reader.reads)
             for operator in self.operators
@@ -117,14 +117,14 @@ class MigrationProblem:
         """How many steps it takes to transfer an operator's state, from one broker to any other."""
         return int(np.ceil(operator.state_bytes / self.transfer_bytes_per_s / self.step_s))
 
-    def _check_operator(self, operator: MovableOperator, known: set[str]) -> None:
+    def _check_operator(self, operator: MovableOperator, stream_names: set[str]) -> None:
         place = f"operator {operator.name!r}"
-        if operator.name in known:
+        if operator.name in stream_names:
             raise PlacementError("the name is used twice", place=place, remedy="Give each a name of its own.")
         if len(set(operator.reads)) < len(operator.reads):
             raise PlacementError("reads the same twice", place=place, remedy="Name each input once.")
         for name in operator.reads:
-            if name not in known:
+            if name not in stream_names:
                 raise PlacementError(
                     f"reads {name!r}, which is not there",
                     place=place,

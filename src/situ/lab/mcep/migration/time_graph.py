@@ -61,16 +61,16 @@ def shortest_path(graph: TimeGraph) -> Path:
     _costs_to_the_end(until, graph.migration, graph.duration, cost, goes_to)
     total = graph.start + cost[0]
     broker, step = int(total.argmin()), 0
-    found = [(broker, 0, 0)]
+    stops = [(broker, 0, 0)]
     while step < steps:
         target = int(goes_to[step, broker])
         if target == broker:
             step += 1
         else:
             arrival = step + int(graph.duration[broker, target])
-            found.append((target, step, arrival))
+            stops.append((target, step, arrival))
             broker, step = target, arrival
-    hosts, initiated, arrived = zip(*found, strict=True)
+    hosts, initiated, arrived = zip(*stops, strict=True)
     return Path(float(total.min()), hosts, initiated, arrived)
 
 

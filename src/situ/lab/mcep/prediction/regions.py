@@ -84,7 +84,7 @@ class QueryEvents:
 
         The kernel finds them: regions run side by side, as interests do.
         """
-        number = np.repeat(np.arange(len(regions)), [len(some) for some in atoms])
+        number = np.repeat(np.arange(len(regions)), [len(atoms_of_region) for atoms_of_region in atoms])
         every = np.concatenate([np.zeros(0, np.int64), *atoms])
         tables = {}
         for code, name in enumerate(self.query.before_us):
@@ -92,8 +92,8 @@ class QueryEvents:
             rows = pa.array(self.rows[every[own]])
             read = pa.table(self.streams[name].batch.columns).take(rows)
             tables[name] = read.append_column(INTEREST, pa.array(number[own])).append_column(ORDER, rows)
-        found = pa.concat_tables([o.complex_events[self.query.name] for o in Engine(self.query.graph).run(tables)])
-        times, interest = found.column("_time").cast(pa.int64()).to_numpy(), found.column(INTEREST).to_numpy()
+        detected = pa.concat_tables([o.complex_events[self.query.name] for o in Engine(self.query.graph).run(tables)])
+        times, interest = detected.column("_time").cast(pa.int64()).to_numpy(), detected.column(INTEREST).to_numpy()
         since = np.array([region.start_us for region in regions], np.int64)[interest] - self.query.lifetime_us
         until = np.array([region.end_us for region in regions], np.int64)[interest]
         wanted = (times >= since) & (times <= until)

@@ -38,8 +38,8 @@ class Arrivals:
         for name, events in self.streams.items():
             begin, stop = np.searchsorted(self.numbers[name], [first, end])
             if begin < stop or end == 0:
-                some = events.take(np.arange(begin, stop))
-                store.add(name, some.batch, some.x, some.y)
+                arrived = events.take(np.arange(begin, stop))
+                store.add(name, arrived.batch, arrived.x, arrived.y)
 
 
 def located(stream: Stream, rows: Conformed) -> StoredEvents:

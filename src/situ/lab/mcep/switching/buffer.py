@@ -114,14 +114,14 @@ class Numbering:
         codes = self._codes(batch)
         more = len(self._index) - len(self._count)
         self._count, self._first, self._seen = (
-            np.concatenate([known, np.zeros(more, np.int64)]) for known in (self._count, self._first, self._seen)
+            np.concatenate([is_known, np.zeros(more, np.int64)]) for is_known in (self._count, self._first, self._seen)
         )
         occurrence = self._seen[codes] + _occurrences(codes)
         np.add.at(self._seen, codes, 1)
-        known = occurrence < self._count[codes]
+        is_known = occurrence < self._count[codes]
         numbers = np.empty(len(codes), np.int64)
-        numbers[known] = self._numbers[(self._first[codes] + occurrence)[known]]
-        numbers[~known] = self._fresh(int(np.count_nonzero(~known)))
+        numbers[is_known] = self._numbers[(self._first[codes] + occurrence)[is_known]]
+        numbers[~is_known] = self._fresh(int(np.count_nonzero(~is_known)))
         return numbers
 
     def _codes(self, batch: Batch) -> I64:
@@ -132,7 +132,7 @@ class Numbering:
 
 
 def _occurrences(codes: I64) -> I64:
-    """Of each row, how many before it are equal to it.
+    """For each row, how many of those before it are equal to it.
 
     >>> _occurrences(np.array([5, 3, 5, 5])).tolist()
     [0, 0, 1, 2]

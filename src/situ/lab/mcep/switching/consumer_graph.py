@@ -143,11 +143,11 @@ class ConsumerGraph:
         since_us = self._interest.start_us - (self._plan.subscription.lifetime_us or 0)
 
         def recent(event_type: str) -> Batch | None:
-            """Of a stream, the events in the old region; of an operator, what it made for the old interest."""
+            """The events of a stream in the old region, or what an operator made for the old interest."""
             if event_type in self._basic.back_us:
                 return self._store.inside(event_type, since_us - self._basic.back_us[event_type], start_us, region)
-            made = self._producers[event_type].buffer.now
-            return concat(made) if made else None
+            produced = self._producers[event_type].buffer.now
+            return concat(produced) if produced else None
 
         return self._windows.estimate(EndingInterest(since_us, recent))
 
@@ -178,9 +178,9 @@ class ConsumerGraph:
             return
         first_us, last_us = (int(self._arrivals.times_us[k]) for k in (self._at, end - 1))
         for query in self._queries:
-            found = self._store.located(query.stream, first_us, last_us)
-            numbers = whole_numbers(found.batch, NUMBER) if len(found) else np.zeros(0, np.int64)
-            new = found.take(np.flatnonzero((numbers >= self._at) & (numbers < end)))
+            stored = self._store.located(query.stream, first_us, last_us)
+            numbers = whole_numbers(stored.batch, NUMBER) if len(stored) else np.zeros(0, np.int64)
+            new = stored.take(np.flatnonzero((numbers >= self._at) & (numbers < end)))
             if len(new):
                 query.arrive(new.batch, new.x, new.y, is_switching=self._is_switching)
         self._at = end

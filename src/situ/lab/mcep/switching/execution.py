@@ -152,8 +152,8 @@ def _of_window(case: Case, over_us: int) -> CaseExecution:
 def _of_pattern(case: Case) -> CaseExecution:
     windows, order = _windows_of(case.detect, 1, 1)
     steps = list(steps_of(case.detect))
-    taken = {id(step.test) for step in steps}
-    watched = frozenset(test.event_type for test in tests_of(case.detect) if id(test) not in taken)
+    step_tests = {id(step.test) for step in steps}
+    watched = frozenset(test.event_type for test in tests_of(case.detect) if id(test) not in step_tests)
     ends_in_absence = isinstance(case.detect, Seq) and isinstance(case.detect.parts[-1], Absence)
     by_deadline = ends_in_absence or any(step.selector is Selector.LAST for step in steps)
     return CaseExecution(tuple(windows), tuple(dict.fromkeys(order)), case.consuming, watched, by_deadline)
@@ -167,8 +167,10 @@ def _windows_of(pattern: Pattern, least: int, most: int | None) -> tuple[list[Se
         case Loop(body, low, high):
             return _windows_of(body, least * low, None if most is None or high is None else most * high)
         case And(parts) | Or(parts):
-            found = [_windows_of(part, least if isinstance(pattern, And) else 0, most) for part in parts]
-            return [w for windows, _ in found for w in windows], [pair for _, order in found for pair in order]
+            windows_and_order = [_windows_of(part, least if isinstance(pattern, And) else 0, most) for part in parts]
+            return [w for windows, _ in windows_and_order for w in windows], [
+                pair for _, order in windows_and_order for pair in order
+            ]
         case Seq(parts):
             return _windows_of_sequence(parts, least, most)
         case _:
@@ -178,8 +180,8 @@ def _windows_of(pattern: Pattern, least: int, most: int | None) -> tuple[list[Se
 def _windows_of_sequence(
     parts: tuple[Follow | Absence, ...], least: int, most: int | None
 ) -> tuple[list[SelectionWindow], list[tuple[str, str]]]:
-    found = [_windows_of(part.pattern, least, most) for part in parts if isinstance(part, Follow)]
-    order = [pair for _, inner in found for pair in inner]
-    for (earlier, _), (later, _) in pairwise(found):
+    windows_and_order = [_windows_of(part.pattern, least, most) for part in parts if isinstance(part, Follow)]
+    order = [pair for _, inner in windows_and_order for pair in inner]
+    for (earlier, _), (later, _) in pairwise(windows_and_order):
         order += product((w.alias for w in earlier), (w.alias for w in later))
-    return [w for windows, _ in found for w in windows], order
+    return [w for windows, _ in windows_and_order for w in windows], order

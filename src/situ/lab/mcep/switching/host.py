@@ -84,10 +84,10 @@ class ChannelInput:
         return Batch(events.times, events.columns | {ORIGINS: as_origins(self.link.producer, events.times, numbers)})
 
     def ready(self, before_us: int) -> Batch | None:
-        found = self.inbox.before(before_us)
-        if found is not None:
-            self.read.append(found)
-        return found
+        events = self.inbox.before(before_us)
+        if events is not None:
+            self.read.append(events)
+        return events
 
 
 class OperatorHost:
@@ -162,13 +162,13 @@ class OperatorHost:
         steps = steps_of(self._context, inputs)
         codes = done.index.numbers(steps.contents(np.arange(len(steps))), len(steps))
         closed = (steps.closes_us < before_us) | (before_us == NO_DEADLINE)
-        known = closed & (codes < len(done.rows))
-        some = self._fresh(steps.chosen(~known))
-        produced = some.process(inputs, before_us)
+        is_done = closed & (codes < len(done.rows))
+        remaining = self._fresh(steps.chosen(~is_done))
+        produced = remaining.process(inputs, before_us)
         self._running = self._fresh()  # from now on, all steps are done
-        self._running.put(some.snapshot())
-        self._reused = int(np.count_nonzero(known))
-        reused = _results(steps, np.flatnonzero(known), done, codes)
+        self._running.put(remaining.snapshot())
+        self._reused = int(np.count_nonzero(is_done))
+        reused = _results(steps, np.flatnonzero(is_done), done, codes)
         events = concat([produced.events, reused])
         return events.take(np.argsort(events.times, kind="stable")), produced.low_watermark
 

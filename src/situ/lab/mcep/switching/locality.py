@@ -18,7 +18,7 @@ from situ.graph.query import Aggregation, Case, Join, Rule, Skip
 
 
 def preserves_locality(graph: OperatorGraph, name: str) -> bool:
-    """Whether an event type does, with all that it is made of; streams do.
+    """Whether an event type preserves locality, with all that it is made of; streams do.
 
     >>> from situ.lang.parse import parse
     >>> from situ.lang.resolve import resolve

@@ -49,9 +49,9 @@ class ToReaders:
         numbers = whole_numbers(events, NUMBER)
         if self._provenance is not None and self._numbering is not None:
             self._provenance.made(numbers, events.columns[ORIGINS])
-        known, reused = self.buffer.has_streamed(numbers), self.buffer.has_reused(numbers)
+        is_streamed, reused = self.buffer.has_streamed(numbers), self.buffer.has_reused(numbers)
         self.buffer.now.append(events.take(~reused))
-        fresh, again = events.take(~known), events.take(known & ~reused)
+        fresh, again = events.take(~is_streamed), events.take(is_streamed & ~reused)
         for link in self.links:
             if len(fresh):
                 link.send(Streamed(fresh))
@@ -61,7 +61,7 @@ class ToReaders:
     def _logs(self, again: Batch) -> Sequence[Log]:
         numbers = whole_numbers(again, NUMBER)
         _, begins = np.unique(again.times // self._log_every_us, return_index=True)
-        return [Log(some) for some in np.split(numbers, begins[1:])] if len(numbers) else []
+        return [Log(logged) for logged in np.split(numbers, begins[1:])] if len(numbers) else []
 
     def progress(self, before_us: int) -> None:
         for link in self.links:
@@ -74,21 +74,21 @@ class ToConsumer:
     def __init__(self, lifetime_us: int, counts: SwitchingCosts) -> None:
         self._lifetime_us, self._counts = lifetime_us, counts
         self._marker: Marker | None = None
-        self._found: list[Batch] = []
+        self._detected: list[Batch] = []
         self.delivered: list[tuple[int, Batch]] = []
 
     def begin(self, marker: Marker) -> None:
-        """Of what was found, deliver that with a time from the interest's start less the lifetime to its end."""
-        if self._marker is not None and self._found:
-            found = concat(self._found)
+        """Deliver the detected complex events from the interest's start, less the lifetime, to its end."""
+        if self._marker is not None and self._detected:
+            detected = concat(self._detected)
             since_us, until_us = self._marker.start_us - self._lifetime_us, marker.start_us
-            wanted = (found.times >= since_us) & (found.times <= until_us)
-            self._counts.overhead += int(np.count_nonzero(found.times < since_us))
-            self.delivered.append((self._marker.number, found.take(wanted)))
-        self._marker, self._found = marker, []
+            wanted = (detected.times >= since_us) & (detected.times <= until_us)
+            self._counts.overhead += int(np.count_nonzero(detected.times < since_us))
+            self.delivered.append((self._marker.number, detected.take(wanted)))
+        self._marker, self._detected = marker, []
 
     def stream(self, events: Batch) -> None:
-        self._found.append(events)
+        self._detected.append(events)
 
     def progress(self, before_us: int) -> None:
         """Nobody waits for it."""

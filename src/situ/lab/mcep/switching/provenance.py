@@ -21,17 +21,17 @@ class Provenance:
     def made(self, numbers: I64, origins: pa.Array) -> None:
         """Events with these numbers were made of others."""
         behind, offsets = origin_numbers(origins)
-        for number, some in zip(numbers.tolist(), np.split(behind, offsets[1:-1]), strict=True):
-            self._made_of[number] = self.atoms(some)
+        for number, origins_of_event in zip(numbers.tolist(), np.split(behind, offsets[1:-1]), strict=True):
+            self._made_of[number] = self.atoms(origins_of_event)
 
     def selected(self, operator: str, interest: int, events: I64, offsets: I64) -> None:
         """An operator read these selections for an interest."""
-        for some in np.split(events, offsets[1:-1]) if len(offsets) > 1 else []:
-            self.selections.append((operator, interest, self.atoms(some)))
+        for selection in np.split(events, offsets[1:-1]) if len(offsets) > 1 else []:
+            self.selections.append((operator, interest, self.atoms(selection)))
 
     def atoms(self, numbers: I64) -> tuple[int, ...]:
         """The numbers of the atomic events behind events, each once, by arrival."""
-        found: set[int] = set()
+        atomic: set[int] = set()
         for number in numbers.tolist():
-            found.update((number,) if number < self._arrivals else self._made_of[number])
-        return tuple(sorted(found))
+            atomic.update((number,) if number < self._arrivals else self._made_of[number])
+        return tuple(sorted(atomic))

@@ -25,8 +25,8 @@ class RangeQuery:
         """Another interest: ask the store for its history, but for what readers have already."""
         self.outgoing.begin(marker)
         self._region, self._buffered = marker.region, []
-        found = self._store.inside(self.stream, marker.since_us[self.stream], until_us, marker.region)
-        self._history = found.take(~self.outgoing.buffer.has_reused(whole_numbers(found, NUMBER)))
+        stored = self._store.inside(self.stream, marker.since_us[self.stream], until_us, marker.region)
+        self._history = stored.take(~self.outgoing.buffer.has_reused(whole_numbers(stored, NUMBER)))
 
     @property
     def history_times_us(self) -> np.ndarray:

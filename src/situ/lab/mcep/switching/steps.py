@@ -48,7 +48,7 @@ class Steps:
         return [contents, pa.array(self.number[rows])] if self.are_windows else [contents]
 
     def chosen(self, rows: npt.NDArray[np.bool_]) -> dict[tuple[object, ...], list[int]]:
-        """Some steps, as the kernel wants them: by group key, their numbers."""
+        """Some of the steps in the form that the kernel wants: their numbers, by group key."""
         keys = list(zip(*(key.to_pylist() for key in self.keys), strict=True)) if self.keys else [()] * len(self)
         chosen: dict[tuple[object, ...], list[int]] = {}
         for row in np.flatnonzero(rows):
@@ -58,10 +58,10 @@ class Steps:
     def rows_of(self, numbers: I64, origins: pa.Array) -> I64:
         """The step that each complex event came from, by the step's number and the events behind it."""
         behind, begins = origin_numbers(origins)
-        some = behind[begins[:-1]]  # all events of a step are of one group
+        first_origins = behind[begins[:-1]]  # all events of a step are of one group
         order = np.argsort(self.events, kind="stable")
         owner = np.repeat(np.arange(len(self)), np.diff(self.offsets))[order]
-        group = self.group[owner[np.searchsorted(self.events[order], some)]]
+        group = self.group[owner[np.searchsorted(self.events[order], first_origins)]]
         by_name = np.lexsort((self.number, self.group))
         width = max(int(self.number.max(initial=0)), int(numbers.max(initial=0))) + 1
         names = self.group[by_name] * width + self.number[by_name]
@@ -98,20 +98,20 @@ def steps_of(context: Context, inputs: Mapping[str, Batch]) -> Steps:
 
 
 def _of_pattern(context: Context, inputs: Mapping[str, Batch]) -> Steps:
-    found = fresh_operator(context, {}).process(inputs, NO_DEADLINE).selections
-    assert found is not None, "the kernel names selections"
+    selections = fresh_operator(context, {}).process(inputs, NO_DEADLINE).selections
+    assert selections is not None, "the kernel names selections"
     within = context.operator.rule.cases[0].within
     assert within is not None, "`with_windows` gave it one"
-    origins = one_chunk(found.column(ORIGINS))
+    origins = one_chunk(selections.column(ORIGINS))
     events, offsets = origin_numbers(origins)
-    opens = one_chunk(found.column("_time")).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    opens = one_chunk(selections.column("_time")).cast(pa.int64()).to_numpy(zero_copy_only=False)
     last = opens
-    if within.anchor is From.PREVIOUS and len(found):
+    if within.anchor is From.PREVIOUS and len(selections):
         times = origins.flatten().field("time").cast(pa.int64()).to_numpy(zero_copy_only=False)
         last = np.maximum.reduceat(times, offsets[:-1])
-    keys = tuple(one_chunk(found.column(name)) for name in context.group_by)
-    group = GroupIndex().numbers(keys, len(found))
-    number = one_chunk(found.column("_selection")).to_numpy(zero_copy_only=False)
+    keys = tuple(one_chunk(selections.column(name)) for name in context.group_by)
+    group = GroupIndex().numbers(keys, len(selections))
+    number = one_chunk(selections.column("_selection")).to_numpy(zero_copy_only=False)
     return Steps(group, number, last + within.micros, events, offsets, keys, False)
 
 

@@ -90,14 +90,14 @@ def switch(
     read = arrivals_of({name: places[name] for name in sorted(history_us(graph, subscription_name))})
     graphs = _run(plan, read, interests, provenance)
     counts = SwitchingCosts()
-    for one, _ in graphs.values():
-        counts.add(one.counts)
-    expected = [share for one, _ in graphs.values() for share in one.expected]
+    for consumer_graph, _ in graphs.values():
+        counts.add(consumer_graph.counts)
+    expected = [share for consumer_graph, _ in graphs.values() for share in consumer_graph.expected]
     return Switched(
-        _delivered(plan, {key: one for key, (one, _) in graphs.items()}, interests.consumer.type),
+        _delivered(plan, {key: consumer_graph for key, (consumer_graph, _) in graphs.items()}, interests.consumer.type),
         counts,
         float(np.mean(expected)) if expected else None,
-        {key: known for key, (_, known) in graphs.items() if known is not None},
+        {key: origins for key, (_, origins) in graphs.items() if origins is not None},
     )
 
 
@@ -112,10 +112,12 @@ def _located(stream: Stream, events: Mapping[str, pa.Table]) -> StoredEvents:
 
 
 def _moving(graph: OperatorGraph, name: str) -> Subscription:
-    known = {subscription.name: subscription for subscription in graph.query.subscriptions if subscription.around}
-    if name not in known:
-        raise SituError(f"no moving subscription {name!r} in the query", remedy=did_you_mean(name, known))
-    return known[name]
+    subscription_of = {
+        subscription.name: subscription for subscription in graph.query.subscriptions if subscription.around
+    }
+    if name not in subscription_of:
+        raise SituError(f"no moving subscription {name!r} in the query", remedy=did_you_mean(name, subscription_of))
+    return subscription_of[name]
 
 
 def _interests(subscription: Subscription, places: Mapping[str, StoredEvents]) -> Interests:
@@ -150,8 +152,8 @@ def _run(
         arrivals.store(store, stored, reached)
         stored = reached
         if key not in graphs:
-            known = Provenance(len(arrivals)) if provenance else None
-            graphs[key] = ConsumerGraph(plan, store, arrivals, known), known
+            graph_provenance = Provenance(len(arrivals)) if provenance else None
+            graphs[key] = ConsumerGraph(plan, store, arrivals, graph_provenance), graph_provenance
         region = Region(float(interests.x[row]), float(interests.y[row]), shape.half_x, shape.half_y, shape.is_round)
         graphs[key][0].switch_to(int(interests.number[row]), start_us, region)
         started[key] = start_us
@@ -165,7 +167,7 @@ def _run(
 
 
 def _delivered(plan: GraphTemplate, graphs: Mapping[object, ConsumerGraph], type_: pa.DataType) -> pa.Table:
-    """By consumer (their values in order), as they were delivered."""
+    """The delivered complex events by consumer (their values in order), each consumer's in the order of delivery."""
     context = plan.contexts[plan.subscription.name]
     tables = [_table(context, no_events(context), pa.scalar(None, type_), 0)]
     for key in sorted(graphs):  # type: ignore[type-var]

@@ -116,15 +116,15 @@ def _read_by(number: int, shape: CaseShape) -> list[int]:
 
 def selectivities(graph: OperatorGraph, rates: dict[str, dict[str, float]]) -> dict[str, float]:
     """Such that no operator puts out more events than its rarest input has."""
-    known = {event: sum(sites.values()) for event, sites in rates.items()}
-    found: dict[str, float] = {}
+    rate_of = {event: sum(sites.values()) for event, sites in rates.items()}
+    selectivity_of: dict[str, float] = {}
     for operator in graph.operators:
         plain: PlannedOperator = planned(operator, {})
-        inputs = np.array([known[event] for event in plain.events])
+        inputs = np.array([rate_of[event] for event in plain.events])
         output = Coverage().output_rate(plain, inputs)
-        found[operator.name] = min(1.0, float(inputs.min()) / output)
-        known[operator.name] = output * found[operator.name]
-    return found
+        selectivity_of[operator.name] = min(1.0, float(inputs.min()) / output)
+        rate_of[operator.name] = output * selectivity_of[operator.name]
+    return selectivity_of
 
 
 def _log_uniform(rng: np.random.Generator, bounds: tuple[float, float]) -> float:

@@ -69,14 +69,14 @@ def window(here: Curves, real: Curves) -> list[CheckedClaim]:
 
 
 def discovery(here: Curves, real: Curves) -> list[CheckedClaim]:
-    both = [float(here[name].mean.min()) for name in ("heuristic", "heuristic+")]
+    heuristic_rates = [float(here[name].mean.min()) for name in ("heuristic", "heuristic+")]
     least = min(OURS, key=lambda name: float(here[name].mean.mean()))
     return [
         CheckedClaim(
             "CPP, HEUR and HEUR+ always find a plan",
             f"the lowest rates are {here['cpp'].mean.min():.0%} for CPP (the naive plan is one of its own), "
-            f"{both[0]:.0%} for heuristic and {both[1]:.0%} for heuristic+",
-            min(both) == 1.0,
+            f"{heuristic_rates[0]:.0%} for heuristic and {heuristic_rates[1]:.0%} for heuristic+",
+            min(heuristic_rates) == 1.0,
         ),
         CheckedClaim(
             "GRIN always finds one above a factor of 2",
@@ -155,12 +155,12 @@ def proximity(low: float, high: float) -> Judge:
 def spread(here: Curves, real: Curves) -> list[CheckedClaim]:
     widths = {name: _width(here[name]) for name in ("cpp", "grin", *OURS)}
     shown = ", ".join(f"{name} {width:.2f}" for name, width in widths.items())
-    others = min(widths["cpp"], widths["grin"])
+    narrowest_other = min(widths["cpp"], widths["grin"])
     return [
         CheckedClaim(
             "the transmission factors of ours vary little, those of CPP and GRIN a lot",
             f"from the 5th to the 95th percentile they vary by: {shown}",
-            max(widths[name] for name in OURS) < others,
+            max(widths[name] for name in OURS) < narrowest_other,
         )
     ]
 
@@ -202,8 +202,8 @@ def _times(
     """Of means: at `least` so many times everywhere, or so many times at `most`, somewhere."""
     times = ratio(here, name)
     holds = times.min() >= least if least is not None else times.max() >= (most or 0.0)
-    seen = f"{_range(times)} times as much as heuristic+; on the real topologies {_range(ratio(real, name))} times"
-    return CheckedClaim(claim, seen, bool(holds))
+    observed = f"{_range(times)} times as much as heuristic+; on the real topologies {_range(ratio(real, name))} times"
+    return CheckedClaim(claim, observed, bool(holds))
 
 
 def _grows(name: str, here: Curves, claim: str, unit: str = "") -> CheckedClaim:
@@ -225,18 +225,18 @@ def _steady(name: str, here: Curves, claim: str) -> CheckedClaim:
 
 def _sbon(here: Curves) -> CheckedClaim:
     worst = max(here, key=lambda name: float(here[name].mean.mean()))
-    seen = f"on average, SBON's factor is {here['sbon'].mean.mean():.2g}, GRIN's {here['grin'].mean.mean():.2g}"
-    return CheckedClaim("SBON is the worst of all", f"{seen}; the worst is {worst}", worst == "sbon")
+    observed = f"on average, SBON's factor is {here['sbon'].mean.mean():.2g}, GRIN's {here['grin'].mean.mean():.2g}"
+    return CheckedClaim("SBON is the worst of all", f"{observed}; the worst is {worst}", worst == "sbon")
 
 
 def _alike(here: Curves) -> CheckedClaim:
     times = np.array([ratio(here, name) for name in OURS])
     worst = OURS[int(times.max(axis=1).argmax())]
-    seen = (
+    observed = (
         f"{worst} costs up to {times.max():.1f} times as much as heuristic+, greedy+ up to {times[1].max():.2f} times"
     )
     return CheckedClaim(
-        "ours perform alike while the limit is 3 times the naive latency", seen, bool(times.max() <= 1.1)
+        "ours perform alike while the limit is 3 times the naive latency", observed, bool(times.max() <= 1.1)
     )
 
 

@@ -111,9 +111,9 @@ def plans(sweep: Sweep, seed: int, say: Say) -> list[MeasuredPlan]:
     return rows
 
 
-def _points(found: dict[str, Curve], sweep: Sweep) -> dict[str, Points]:
+def _points(curve_of: dict[str, Curve], sweep: Sweep) -> dict[str, Points]:
     """The means over what is varied; how values are distributed, where nothing is."""
-    return {name: curve.points if sweep.varies else curve.percentiles for name, curve in found.items()}
+    return {name: curve.points if sweep.varies else curve.percentiles for name, curve in curve_of.items()}
 
 
 def _topologies(rows: Sequence[MeasuredPlan]) -> dict[float, str]:

@@ -42,16 +42,16 @@ class Curve:
 
 
 def curves(rows: Sequence[MeasuredPlan], metric: Metric, where: Where) -> dict[str, Curve]:
-    """By mechanism, in the order in which they were tried."""
-    here = [row for row in rows if (row.network == HERE) == (where == "antennas")]
-    value = _values(here, metric)
-    found: dict[str, dict[float, list[float]]] = {}
-    for row in here:
+    """The curve of each mechanism, in the order in which they were tried."""
+    shown_rows = [row for row in rows if (row.network == HERE) == (where == "antennas")]
+    value = _values(shown_rows, metric)
+    values_of: dict[str, dict[float, list[float]]] = {}
+    for row in shown_rows:
         if metric != "proximity" or row.mechanism != "optimal":
-            found.setdefault(row.mechanism, {}).setdefault(row.x, []).append(value(row))
+            values_of.setdefault(row.mechanism, {}).setdefault(row.x, []).append(value(row))
     return {
         name: Curve(name, tuple(sorted(by_x)), tuple(tuple(by_x[x]) for x in sorted(by_x)))
-        for name, by_x in found.items()
+        for name, by_x in values_of.items()
     }
 
 
@@ -66,11 +66,11 @@ def _values(rows: Sequence[MeasuredPlan], metric: Metric) -> Callable[[MeasuredP
     return lambda row: row.factor
 
 
-def ratio(found: dict[str, Curve], mechanism: str, to: str = "heuristic+") -> F64:
+def ratio(curve_of: dict[str, Curve], mechanism: str, to: str = "heuristic+") -> F64:
     """How many times another mechanism's mean one's mean is, at each x.
 
     >>> slow, fast = (Curve(name, (1.0, 2.0), ((factor,), (2 * factor,))) for name, factor in (("cpp", 6), ("us", 2)))
     >>> ratio({"cpp": slow, "us": fast}, "cpp", "us").tolist()
     [3.0, 3.0]
     """
-    return found[mechanism].mean / found[to].mean
+    return curve_of[mechanism].mean / curve_of[to].mean

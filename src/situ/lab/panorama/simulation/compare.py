@@ -25,7 +25,8 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class CostComparison:
-    """Of the same time. Counted requests are those that begin a pull.
+    """What the model predicts and what a simulation counted, for the same time. Counted requests are those that begin a
+    pull.
 
     `extensions` of them are counted apart. `episodes`: what requests would be if one were enough for each time without
     a gap that is pulled, known beforehand.
@@ -51,12 +52,12 @@ class CostComparison:
 
     @property
     def all_error(self) -> float:
-        """Of the total, extensions included."""
+        """The error of the total, extensions included."""
         return relative_error(self.predicted.total, self.counted.total + self.extensions)
 
     @property
     def episodes_error(self) -> float:
-        """Of the total, with one request for each episode."""
+        """The error of the total, with one request for each episode."""
         return relative_error(self.predicted.total, self.counted.data + self.episodes)
 
 

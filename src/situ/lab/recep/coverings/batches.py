@@ -119,9 +119,9 @@ def _joined(sets: AtomSets, batch: I64, batches: int) -> AtomSets:
     least, most = int(sets.atoms.min()), int(sets.atoms.max())
     span = most - least + 1
     if span * batches >= 1 << 62:  # numbers too far apart for one key
-        known, codes = np.unique(sets.atoms, return_inverse=True)
+        distinct, codes = np.unique(sets.atoms, return_inverse=True)
         joined = _joined(AtomSets(codes.reshape(-1).astype(np.int64), sets.offsets), batch, batches)
-        return AtomSets(known[joined.atoms], joined.offsets)
+        return AtomSets(distinct[joined.atoms], joined.offsets)
     keys = np.sort(np.repeat(batch, sets.sizes) * span + (sets.atoms - least))
     fresh = np.ones(len(keys), np.bool_)
     fresh[1:] = keys[1:] != keys[:-1]

@@ -74,11 +74,11 @@ def choose(
     covered selection), against 1000 ms alone
     """
     tried = list(trials)
-    kept = [trial for trial in tried if trial.kept and trial.processed < trial.asked]
-    if not kept:
+    worthwhile = [trial for trial in tried if trial.kept and trial.processed < trial.asked]
+    if not worthwhile:
         cause = "no setting covers any selection" if all(trial.kept for trial in tried) else "none keeps the thresholds"
         return ReuseChoice(None, cause if tried else "nothing was sampled")
-    best = min(kept, key=lambda trial: trial.shared_s(selection_s))
+    best = min(worthwhile, key=lambda trial: trial.shared_s(selection_s))
     reason = _in_words(best, selection_s)
     if best.shared_s(selection_s) > (1 - least_saving) * best.asked * selection_s:
         return ReuseChoice(None, f"does not pay by {least_saving:.0%}: at best, {best.setting}; {reason}")

@@ -30,7 +30,7 @@ __all__ = ["Covering", "Heuristic", "Neighbours", "WaitingSelections", "cover", 
 
 
 def cover(heuristic: Heuristic, waiting: WaitingSelections, estimate: Estimator | None = None) -> Covering:
-    """By the heuristic of that name.
+    """Covers the waiting selections by the heuristic of that name.
 
     >>> from situ.lab.quality.atoms import AtomSets
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3]), np.array([0, 2, 5]))
@@ -89,7 +89,7 @@ def exact(waiting: WaitingSelections, estimate: Estimator | None = None) -> Cove
 
 
 def none(waiting: WaitingSelections) -> Covering:
-    """All are processed, and nothing is judged.
+    """Covers no selection by another: all are processed, and nothing is judged.
 
     >>> from situ.lab.quality.atoms import AtomSets
     >>> empty = AtomSets(np.zeros(0, np.int64), np.zeros(3, np.int64))

@@ -63,23 +63,23 @@ class _Search:
         needed = [self._at_least(*part) for part in parts]
         for k, part in enumerate(parts):
             least, needed[k] = needed[k], 0
-            found = self._branched(*part, least, limit - len(chosen) - sum(needed))
-            if found is None:
+            cover_of_part = self._branched(*part, least, limit - len(chosen) - sum(needed))
+            if cover_of_part is None:
                 return None
-            chosen += found
+            chosen += cover_of_part
         return chosen if len(chosen) < limit else None
 
     def _branched(self, left: int, free: int, least: int, limit: int) -> list[int] | None:
         """Each way to cover the selection that fewest subsets cover. What was tried is not free for the next way."""
         best = None
-        member = min(_bits(left), key=lambda one: ((self.takers[one] & free).bit_count(), one))
+        member = min(_bits(left), key=lambda candidate: ((self.takers[candidate] & free).bit_count(), candidate))
         ways = _bits(self.takers[member] & free)
-        for s in sorted(ways, key=lambda one: (-(self.subsets[one] & left).bit_count(), one)):
+        for s in sorted(ways, key=lambda candidate: (-(self.subsets[candidate] & left).bit_count(), candidate)):
             if least >= limit:
                 break
-            found = self.smallest(left & ~self.subsets[s], free & ~(1 << s), limit - 1)
-            if found is not None:
-                best = [s, *found]
+            cover_of_rest = self.smallest(left & ~self.subsets[s], free & ~(1 << s), limit - 1)
+            if cover_of_rest is not None:
+                best = [s, *cover_of_rest]
                 limit = len(best)
             free &= ~(1 << s)
         return best
@@ -120,49 +120,49 @@ class _Search:
         return parts
 
     def _at_least(self, left: int, free: int) -> int:
-        """So many subsets are needed: first every selection pays its share of the largest subset with it, then what the
-        subsets leave over."""
+        """A lower bound of the number of subsets: first every selection pays its share of the largest subset with it,
+        then what the subsets leave over."""
         sizes = {s: (self.subsets[s] & left).bit_count() for s in _bits(free)}
         ways = {member: _bits(self.takers[member] & free) for member in _bits(left)}
-        price = {member: 1 / max((sizes[s] for s in some), default=1) for member, some in ways.items()}
+        price = {member: 1 / max((sizes[s] for s in takers), default=1) for member, takers in ways.items()}
         over = {s: 1 - sum(price[member] for member in _bits(self.subsets[s] & left)) for s in sizes}
         total = sum(price.values())
-        for some in sorted(ways.values(), key=len):
-            more = min((over[s] for s in some), default=0.0)
+        for takers in sorted(ways.values(), key=len):
+            more = min((over[s] for s in takers), default=0.0)
             total += more
-            for s in some:
+            for s in takers:
                 over[s] -= more
         return math.ceil(total - 1e-6)
 
 
 def _bits(mask: int) -> list[int]:
-    found = []
+    bits = []
     while mask:
         lowest = mask & -mask
-        found.append(lowest.bit_length() - 1)
+        bits.append(lowest.bit_length() - 1)
         mask ^= lowest
-    return found
+    return bits
 
 
 def _largest(masks: dict[int, int]) -> int:
-    """Those that are within no other; of equals the lowest number."""
-    kept: list[int] = []
-    found = 0
-    for one in sorted(masks, key=lambda one: (-masks[one].bit_count(), one)):
-        mask = masks[one]
-        if mask and not any(mask | other == other for other in kept):
-            kept.append(mask)
-            found |= 1 << one
-    return found
+    """The masks that lie within no other, as bits of their numbers; of equal ones that with the lowest number."""
+    kept_masks: list[int] = []
+    chosen = 0
+    for number in sorted(masks, key=lambda number: (-masks[number].bit_count(), number)):
+        mask = masks[number]
+        if mask and not any(mask | other == other for other in kept_masks):
+            kept_masks.append(mask)
+            chosen |= 1 << number
+    return chosen
 
 
 def _smallest(masks: dict[int, int]) -> int:
-    """Those that no other is within; of equals the lowest number."""
-    kept: list[int] = []
-    found = 0
-    for one in sorted(masks, key=lambda one: (masks[one].bit_count(), one)):
-        mask = masks[one]
-        if not any(mask | other == mask for other in kept):
-            kept.append(mask)
-            found |= 1 << one
-    return found
+    """The masks within which no other lies, as bits of their numbers; of equal ones that with the lowest number."""
+    kept_masks: list[int] = []
+    chosen = 0
+    for number in sorted(masks, key=lambda number: (masks[number].bit_count(), number)):
+        mask = masks[number]
+        if not any(mask | other == mask for other in kept_masks):
+            kept_masks.append(mask)
+            chosen |= 1 << number
+    return chosen

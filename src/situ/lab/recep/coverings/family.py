@@ -105,7 +105,7 @@ class Family:
 
 
 def family_of(waiting: WaitingSelections, estimate: Estimator | None = None) -> Family:
-    """By exact figures, or by estimated ones.
+    """Which selections may be processed for which, by exact figures or by estimated ones.
 
     >>> sets = AtomSets.of(np.array([1, 2, 1, 2, 3]), np.array([0, 2, 5]))
     >>> family = family_of(WaitingSelections(sets, np.array([0, 1]), np.array([0.5, 1.0]), np.array([1.0, 0.5])))
@@ -186,8 +186,8 @@ def _judge(values: I32, begin: int, sizes: I64, way: int, waiting: WaitingSelect
         return values
     enough = suffices(row, value, waiting, estimate) if way else suffices(value, row, waiting, estimate)
     sizes[:] = np.bincount(row[enough] - begin, minlength=len(sizes))
-    kept: I32 = values[enough]
-    return kept
+    sufficient: I32 = values[enough]
+    return sufficient
 
 
 @jit

@@ -28,7 +28,7 @@ class InterestRectangles:
 
     @classmethod
     def of(cls, x: F64, y: F64, half_x: float, half_y: float) -> InterestRectangles:
-        """All of one size."""
+        """Rectangles that are all of one size."""
         return cls(x, y, np.full(len(x), half_x), np.full(len(x), half_y))
 
     def __len__(self) -> int:
@@ -96,17 +96,17 @@ def _find_nearest(x: F64, y: F64, reference: I64, distance_m: float, nearest: I6
     """The nearest so far are kept in order, `away` with the squares of their distances."""
     most = len(away)
     for one in range(len(x)):
-        middle, found = reference[one], 0
+        middle, count = reference[one], 0
         for other in range(len(x)):
             square = (x[middle] - x[other]) ** 2 + (y[middle] - y[other]) ** 2
-            if other == one or square > distance_m**2 or (found == most and square >= away[most - 1]):
+            if other == one or square > distance_m**2 or (count == most and square >= away[most - 1]):
                 continue
-            at = min(found, most - 1)
+            at = min(count, most - 1)
             while at > 0 and away[at - 1] > square:
                 away[at], nearest[one, at] = away[at - 1], nearest[one, at - 1]
                 at -= 1
             away[at], nearest[one, at] = square, other
-            found = min(found + 1, most)
+            count = min(count + 1, most)
 
 
 def _check(distance_m: float, most: int) -> None:

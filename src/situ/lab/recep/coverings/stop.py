@@ -51,10 +51,10 @@ def unneeded_us(owner: I64, begin_us: I64, end_us: I64, readers: OperatorSelecti
     count = max(int(owner.max(initial=-1)), int(readers.owner.max(initial=-1))) + 1
     offsets = np.concatenate([[0], np.cumsum(np.bincount(readers.owner, minlength=count))]).astype(np.int64)
     longest = int(np.max(readers.end_us - readers.begin_us, initial=0))
-    found = np.full(len(owner), -1, np.int64)
+    latest_us = np.full(len(owner), -1, np.int64)
     columns = readers.begin_us[order], readers.end_us[order], readers.free_us[order]
-    _latest_free(offsets, *columns, longest, owner, begin_us, end_us, found)
-    return np.where(found < 0, NEVER, found)
+    _latest_free(offsets, *columns, longest, owner, begin_us, end_us, latest_us)
+    return np.where(latest_us < 0, NEVER, latest_us)
 
 
 def stops(by: I64, unneeded: I64, processed_us: I64) -> tuple[Mask, I64]:
@@ -70,19 +70,19 @@ def stops(by: I64, unneeded: I64, processed_us: I64) -> tuple[Mask, I64]:
 
 
 def free(by: I64, decided_us: I64, stopped: Mask, since: I64) -> I64:
-    """From when on selections need no input.
+    """From when on each selection needs no input.
 
     >>> free(np.array([0, 0, 2]), np.array([7, 7, 7]), np.array([True, False, False]), np.array([3, 9, 9]))[:2].tolist()
     [3, 7]
     """
-    found: I64 = np.where(by != np.arange(len(by)), decided_us, np.where(stopped, since, NEVER))
-    return found
+    free_us: I64 = np.where(by != np.arange(len(by)), decided_us, np.where(stopped, since, NEVER))
+    return free_us
 
 
 @jit
 def _latest_free(
     offsets: I64, begins_us: I64, ends_us: I64, free_us: I64, longest: int, owner: I64, begin_us: I64, end_us: I64,
-    found: I64,
+    latest_us: I64,
 ) -> None:  # fmt: skip
     """Readers of an owner are by begin; none lasts longer than `longest`."""
     for k in range(len(owner)):
@@ -90,5 +90,5 @@ def _latest_free(
         at = first + np.searchsorted(begins_us[first:last], begin_us[k] - longest)
         while at < last and begins_us[at] <= end_us[k]:
             if ends_us[at] >= begin_us[k]:
-                found[k] = max(found[k], free_us[at])
+                latest_us[k] = max(latest_us[k], free_us[at])
             at += 1

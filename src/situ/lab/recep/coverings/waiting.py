@@ -36,7 +36,7 @@ class Neighbours:
         return np.diff(self.offsets)
 
     def turned(self) -> Neighbours:
-        """By whom operators may be processed for."""
+        """The same relation the other way round: by whom each operator's selections may be processed."""
         count = len(self.offsets) - 1
         return Neighbours.of(self.others, np.repeat(np.arange(count), self.sizes), count)
 

@@ -56,16 +56,16 @@ def selections_of_batches(batches: Batches, asked: I64, processed: I64) -> Selec
     check_pairs(asked, processed, len(batches), len(batches))
     counts = np.where(batches.sizes[processed] > 0, batches.sizes[asked], 0)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    found = SelectionPairs(np.zeros(offsets[-1], np.int64), np.zeros(offsets[-1], np.int64), offsets)
+    pairs = SelectionPairs(np.zeros(offsets[-1], np.int64), np.zeros(offsets[-1], np.int64), offsets)
     columns = (batches.members, batches.offsets, batches.end_us)
-    _nearest(*columns, asked, processed, found.asked, found.processed, offsets)
-    return found
+    _nearest(*columns, asked, processed, pairs.asked, pairs.processed, offsets)
+    return pairs
 
 
 def quality_of_batches(
     estimate: Estimator, batches: Batches, over: Over, asked: I64, processed: I64
 ) -> MeasuredQuality:
-    """Of pairs of batches, by an estimate of pairs of selections.
+    """The quality of pairs of batches, by an estimate for pairs of selections.
 
     Where nothing is processed, nothing is noise and all that was asked is missing. Where nothing was asked, all is
     noise and nothing is missing.
@@ -83,15 +83,15 @@ def quality_of_batches(
     any_asked, any_processed = batches.sizes[asked] > 0, batches.sizes[processed] > 0
     precision = np.where(any_processed, 0.0, 1.0)
     recall = np.where(any_asked, 0.0, 1.0)
-    some = any_asked & any_processed
-    precision[some] = _reduced(estimated.precision, pairs.offsets, some, over)
-    recall[some] = _reduced(estimated.recall, pairs.offsets, some, over)
+    has_any = any_asked & any_processed
+    precision[has_any] = _reduced(estimated.precision, pairs.offsets, has_any, over)
+    recall[has_any] = _reduced(estimated.recall, pairs.offsets, has_any, over)
     return MeasuredQuality(precision, recall)
 
 
-def _reduced(values: F64, offsets: I64, some: np.ndarray[tuple[int], np.dtype[np.bool_]], over: Over) -> F64:
+def _reduced(values: F64, offsets: I64, has_any: np.ndarray[tuple[int], np.dtype[np.bool_]], over: Over) -> F64:
     """One part after another, not by differences of a running sum: the mean of ones is to be just 1."""
-    starts, counts = offsets[:-1][some], np.diff(offsets)[some]
+    starts, counts = offsets[:-1][has_any], np.diff(offsets)[has_any]
     if len(starts) == 0:
         return np.zeros(0)
     if over == "every":

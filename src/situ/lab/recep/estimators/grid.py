@@ -82,8 +82,8 @@ class Grids:
     def totals(self) -> I64:
         """How many events each grid has."""
         until = np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
-        found: I64 = np.diff(until[self.offsets])
-        return found
+        sums: I64 = np.diff(until[self.offsets])
+        return sums
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -166,19 +166,19 @@ def _sum_least(
     both: I64,
 ) -> None:
     """`held` has, cell by cell, the numbers of one grid at a time."""
-    now = -1
+    current = -1
     for k in range(len(both)):
         s, other = asked[k], processed[k]
         if are_apart(cells, offsets, s, other_cells, other_offsets, other):
             continue
-        if other != now:
-            if now >= 0:
-                for j in range(other_offsets[now], other_offsets[now + 1]):
+        if other != current:
+            if current >= 0:
+                for j in range(other_offsets[current], other_offsets[current + 1]):
                     held[other_cells[j]] = 0
             for j in range(other_offsets[other], other_offsets[other + 1]):
                 held[other_cells[j]] = other_counts[j]
-            now = other
-        found = 0
+            current = other
+        total = 0
         for i in range(offsets[s], offsets[s + 1]):
-            found += min(counts[i], held[cells[i]])
-        both[k] = found
+            total += min(counts[i], held[cells[i]])
+        both[k] = total

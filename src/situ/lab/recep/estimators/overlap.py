@@ -56,9 +56,9 @@ class PlaneRegions:
         return cls(x, y, halves_x, halves_y, np.array(np.broadcast_to(is_round, np.shape(x)), np.bool_))
 
     def areas(self) -> F64:
-        """In square metres."""
-        found: F64 = np.where(self.is_round, math.pi * self.half_x**2, 4 * self.half_x * self.half_y)
-        return found
+        """The areas of the regions, in square metres."""
+        areas_m2: F64 = np.where(self.is_round, math.pi * self.half_x**2, 4 * self.half_x * self.half_y)
+        return areas_m2
 
     def __len__(self) -> int:
         return len(self.x)
@@ -83,10 +83,10 @@ def overlap_areas(regions: PlaneRegions, asked: I64, processed: I64) -> F64:
     [4.0]
     """
     check_pairs(asked, processed, len(regions), len(regions))
-    found = np.zeros(len(asked))
+    areas_m2 = np.zeros(len(asked))
     r = regions
-    _overlap_areas(r.x, r.y, r.half_x, r.half_y, r.is_round, asked, processed, found)
-    return found
+    _overlap_areas(r.x, r.y, r.half_x, r.half_y, r.is_round, asked, processed, areas_m2)
+    return areas_m2
 
 
 def quality_of_regions(
@@ -111,21 +111,21 @@ def quality_of_regions(
 
 @jit
 def _overlap_areas(
-    x: F64, y: F64, half_x: F64, half_y: F64, is_round: Mask, asked: I64, processed: I64, found: F64
+    x: F64, y: F64, half_x: F64, half_y: F64, is_round: Mask, asked: I64, processed: I64, areas_m2: F64
 ) -> None:
-    for k in range(len(found)):
+    for k in range(len(areas_m2)):
         i, j = asked[k], processed[k]
         dx, dy = abs(x[i] - x[j]), abs(y[i] - y[j])
         if math.isnan(dx) or math.isnan(dy):
             continue
         if is_round[i] and is_round[j]:
-            found[k] = _of_circles(math.hypot(dx, dy), half_x[i], half_x[j])
+            areas_m2[k] = _of_circles(math.hypot(dx, dy), half_x[i], half_x[j])
         elif is_round[i]:
-            found[k] = _of_circle_and_rectangle(half_x[i], dx, dy, half_x[j], half_y[j])
+            areas_m2[k] = _of_circle_and_rectangle(half_x[i], dx, dy, half_x[j], half_y[j])
         elif is_round[j]:
-            found[k] = _of_circle_and_rectangle(half_x[j], dx, dy, half_x[i], half_y[i])
+            areas_m2[k] = _of_circle_and_rectangle(half_x[j], dx, dy, half_x[i], half_y[i])
         else:
-            found[k] = _of_intervals(dx, half_x[i], half_x[j]) * _of_intervals(dy, half_y[i], half_y[j])
+            areas_m2[k] = _of_intervals(dx, half_x[i], half_x[j]) * _of_intervals(dy, half_y[i], half_y[j])
 
 
 @jit

@@ -81,8 +81,8 @@ def from_zero(numbers: I64) -> tuple[I64, int]:
     reach = int(numbers.max()) - lowest + 1
     if reach <= 4 * len(numbers):
         return numbers - lowest, reach
-    known, places = np.unique(numbers, return_inverse=True)
-    return places.reshape(-1).astype(np.int64), len(known)
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return places.reshape(-1).astype(np.int64), len(distinct)
 
 
 @jit
@@ -106,10 +106,10 @@ def _count_common(atoms: I64, offsets: I64, asked: I64, processed: I64, marks: I
         if other != marked:
             mark(marks, atoms, offsets, marked, other)
             marked = other
-        found = 0
+        count = 0
         for i in range(offsets[s], offsets[s + 1]):
-            found += marks[atoms[i]]
-        both[k] = found
+            count += marks[atoms[i]]
+        both[k] = count
 
 
 @inlined

@@ -41,9 +41,9 @@ class OpenPairs:
         return cls(seen, np.maximum(asked, seen.asked), np.maximum(processed, seen.processed))
 
     def most_in_both(self) -> I64:
-        """At the end."""
-        found: I64 = self.seen.both + np.minimum(self.asked - self.seen.asked, self.processed - self.seen.processed)
-        return found
+        """The most atomic events that can lie in both selections at the end."""
+        most: I64 = self.seen.both + np.minimum(self.asked - self.seen.asked, self.processed - self.seen.processed)
+        return most
 
     def quality(self, precise: F64 | I64, complete: F64 | I64) -> MeasuredQuality:
         """If that many lie in both at the end, as far as precision and as far as recall goes."""

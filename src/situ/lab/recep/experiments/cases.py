@@ -136,10 +136,10 @@ def tables(seed: int, seconds: int, cars: int) -> dict[str, pa.Table]:
     during = (time_us >= begin_us) & (time_us < end_us)
     able = np.flatnonzero(np.bincount(number[during], minlength=int(number.max()) + 1) == seconds)
     consumers = np.isin(number, rng.permutation(able)[:cars])  # more consumers are those and others
-    known = (time_us >= begin_us - BEFORE_S * S) & (time_us < end_us)
+    is_recent = (time_us >= begin_us - BEFORE_S * S) & (time_us < end_us)
     return {
-        "Speed": _chosen(rows, speeds & known, "vehicle", "acceleration"),
-        "Lane": _chosen(rows, lanes & known, "vehicle", "lane"),
+        "Speed": _chosen(rows, speeds & is_recent, "vehicle", "acceleration"),
+        "Lane": _chosen(rows, lanes & is_recent, "vehicle", "lane"),
         "Me": _chosen(rows, consumers & during, "vehicle").rename_columns(["time_us", "x", "y", "id"]),
     }
 
@@ -157,7 +157,7 @@ def _reports(seed: int) -> tuple[pa.Table, I64, I64, Mask, Mask]:
     speeds = beyond & ~(again & np.roll(beyond, 1))
     lane = rows["lane"].combine_chunks()
     edge = pc.list_element(pc.split_pattern(lane, "_", max_splits=1, reverse=True), 0)
-    lane_code, edge_code = (some.dictionary_encode().indices.to_numpy() for some in (lane, edge))
+    lane_code, edge_code = (column.dictionary_encode().indices.to_numpy() for column in (lane, edge))
     lanes = again & (lane_code != np.roll(lane_code, 1)) & (edge_code == np.roll(edge_code, 1))
     order = np.argsort(time_us, kind="stable")
     at = rows.schema.get_field_index("time_us")
@@ -175,7 +175,7 @@ def _chosen(rows: pa.Table, which: Mask, *names: str) -> pa.Table:
 def runs(
     scale: Scale, seed: int, thresholds: Sequence[float], cars: int, side_m: float, settings: ReuseSettings
 ) -> list[RunSetup]:
-    """At each threshold one for each seed.
+    """One run at each threshold for each seed.
 
     >>> len(runs(QUICK, 1, (0.5, 0.9), 5, 500.0, ReuseSettings("mqc")))
     2
@@ -190,8 +190,8 @@ def runs(
 
 def told(cases: Mapping[str, Sequence[RunSetup]], say: Say) -> Iterator[tuple[str, RunSetup]]:
     """The runs of each curve, one after another; what is done is said."""
-    total = sum(len(some) for some in cases.values())
-    for number, (name, run) in enumerate((name, run) for name, some in cases.items() for run in some):
+    total = sum(len(runs) for runs in cases.values())
+    for number, (name, run) in enumerate((name, run) for name, runs in cases.items() for run in runs):
         say(number, total, name)
         yield name, run
 
@@ -206,4 +206,4 @@ def means(values: Values) -> dict[str, Points]:
     >>> means({"ours": {0.5: [1.0, 2.0]}})
     {'ours': ((0.5, 1.5),)}
     """
-    return {name: tuple((x, float(np.mean(some))) for x, some in by_x.items()) for name, by_x in values.items()}
+    return {name: tuple((x, float(np.mean(samples))) for x, samples in by_x.items()) for name, by_x in values.items()}

@@ -59,18 +59,18 @@ def figure_8a(scale: Scale, seed: int, say: Say) -> Figure:
 
 def figure_8b(scale: Scale, seed: int, say: Say) -> Figure:
     """The quality of what is delivered, as measured, of the same runs."""
-    found: dict[str, dict[float, list[tuple[float, float, float, float]]]] = defaultdict(lambda: defaultdict(list))
+    figures_of: dict[str, dict[float, list[tuple[float, float, float, float]]]] = defaultdict(lambda: defaultdict(list))
     for name, run in told(_by_side(scale, seed), say):
         got = measured(run)
         if len(got.quality):
             figures = (got.quality.mean(), got.quality.std(), got.precision.mean(), got.recall.mean())
-            found[name][run.threshold].append(figures)
-    middle = {name: {x: np.mean(some, axis=0) for x, some in by_x.items()} for name, by_x in found.items()}
+            figures_of[name][run.threshold].append(figures)
+    middle = {name: {x: np.mean(samples, axis=0) for x, samples in by_x.items()} for name, by_x in figures_of.items()}
     curves: dict[str, Points] = {
-        name: tuple((x, float(some[0])) for x, some in by_x.items()) for name, by_x in middle.items()
+        name: tuple((x, float(samples[0])) for x, samples in by_x.items()) for name, by_x in middle.items()
     }
-    deviations = {name: tuple(float(some[1]) for some in by_x.values()) for name, by_x in middle.items()}
-    least = {(name, x): float(min(some[2:])) for name, by_x in middle.items() for x, some in by_x.items()}
+    deviations = {name: tuple(float(samples[1]) for samples in by_x.values()) for name, by_x in middle.items()}
+    least = {(name, x): float(min(samples[2:])) for name, by_x in middle.items() for x, samples in by_x.items()}
     curves["the threshold"] = tuple((x, x) for x in _thresholds(scale))
     return Figure(
         "8b",
@@ -173,7 +173,7 @@ def lower_for_larger(curves: Mapping[str, Points], sides_m: Sequence[int]) -> Ch
     """Whether larger interests have the lower curve, at every threshold."""
     by_side = [[dict(curves[f"{heuristic}, {side_m} m"]) for side_m in sides_m] for heuristic in HEURISTICS]
     thresholds = list(by_side[0][0])
-    so = [x for x in thresholds if all(a[x] > b[x] for some in by_side for a, b in pairwise(some))]
+    so = [x for x in thresholds if all(a[x] > b[x] for by_threshold in by_side for a, b in pairwise(by_threshold))]
     not_so = [x for x in thresholds if x not in so]
     seen = f"so it is at {_listed(so)}" + (f", but not at {_listed(not_so)}" if not_so else "")
     return CheckedClaim("the larger the interests, the more is reused", seen, not not_so)
@@ -208,14 +208,14 @@ def stays_above(least: Mapping[tuple[str, float], float]) -> CheckedClaim:
     """`least`: the lower one of mean precision and mean recall, by curve and threshold."""
     below = [f"{name}: {value:.2f} at {x:g}" for (name, x), value in least.items() if value < x - ROUNDING]
     above = min((value - x for (_, x), value in least.items() if x < 1), default=0.0)
-    kept = f"the lower one of precision and recall is above thresholds below 1 by {above:.2f} or more, and 1 at 1"
-    seen = f"below: {', '.join(below)}" if below else kept
+    observed = f"the lower one of precision and recall is above thresholds below 1 by {above:.2f} or more, and 1 at 1"
+    seen = f"below: {', '.join(below)}" if below else observed
     return CheckedClaim("the average quality always remains above the threshold", seen, not below)
 
 
 def deviates_little(deviations: Mapping[str, Sequence[float]]) -> CheckedClaim:
     """The paper gives no number; a tenth is little."""
-    most = {name: max(some, default=0.0) for name, some in deviations.items()}
+    most = {name: max(values, default=0.0) for name, values in deviations.items()}
     worst = max(most, key=lambda name: most[name])
     return CheckedClaim(
         "the standard deviation is low (here: at most 0.1)", f"at most {most[worst]:.2f} ({worst})", most[worst] <= 0.1

@@ -53,12 +53,12 @@ def figure_8e(scale: Scale, seed: int, say: Say) -> Figure:
 
 def figure_8f(scale: Scale, seed: int, say: Say) -> Figure:
     """Disparity of what is delivered, of the same runs."""
-    found: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    disparities: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, run in told(_by_neighbours(scale, seed), say):
         disparity = measured(run).disparity
         if len(disparity):
-            found[name][_neighbours(run).most].append(float(disparity.mean()))
-    curves = means(found)
+            disparities[name][_neighbours(run).most].append(float(disparity.mean()))
+    curves = means(disparities)
     return Figure(
         "8f",
         "disparity, by processing neighbours",
@@ -79,8 +79,8 @@ def figure_8g(scale: Scale, seed: int, say: Say) -> Figure:
     shares: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, run in told(_by_predictor(scale, seed), say):
         shares[name][run.threshold].append(processed_share(run))
-        if len(some := measured(run).quality):
-            quality[name][run.threshold].append(float(some.mean()))
+        if len(qualities := measured(run).quality):
+            quality[name][run.threshold].append(float(qualities.mean()))
     curves, processed = means(quality), means(shares)
     parts = [
         part
@@ -147,7 +147,7 @@ def _by_predictor(scale: Scale, seed: int) -> dict[str, list[RunSetup]]:
 
 
 def _of_side(curves: Mapping[str, Points], side_m: float) -> dict[str, Points]:
-    """Those of interests of one side, without it in their names."""
+    """The curves of interests of one side, without it in their names."""
     head = f"{side_m:g} m, "
     return {name.removeprefix(head): points for name, points in curves.items() if name.startswith(head)}
 
@@ -174,8 +174,8 @@ def predicted_as_said(
     quality: Mapping[str, Points], processed: Mapping[str, Points], side_m: float
 ) -> list[CheckedClaim]:
     """By means over all thresholds."""
-    mean, share = ({name: float(np.mean([y for _, y in points])) for name, points in some.items()}
-                   for some in (quality, processed))  # fmt: skip
+    mean, share = ({name: float(np.mean([y for _, y in points])) for name, points in curves.items()}
+                   for curves in (quality, processed))  # fmt: skip
     least, most = mean["optimistic"], mean["pessimistic"]
     between = {name: mean[name] for name in ("event pattern", "current selection")}
     seen = ", ".join(f"{name} {value:.3f}" for name, value in mean.items())

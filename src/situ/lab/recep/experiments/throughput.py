@@ -137,8 +137,8 @@ def _in_both(holds: Mask) -> I64:
     whatever else runs."""
     bits = np.packbits(holds, axis=1)
     words = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(np.uint64)
-    found: I64 = np.bitwise_count(words[:, None, :] & words[None, :, :]).sum(axis=2, dtype=np.int64)
-    return found
+    counts: I64 = np.bitwise_count(words[:, None, :] & words[None, :, :]).sum(axis=2, dtype=np.int64)
+    return counts
 
 
 def measured(work: SelectionWorkload, shared: SharedWork) -> MeasuredQuality:
@@ -185,12 +185,12 @@ def figure_8h(scale: Scale, seed: int, say: Say) -> Figure:
         say(number, len(counts) * SEEDS, _operators(count))
         shared = share(work, BATCHES)
         shares.setdefault(count, []).append(len(shared.processed) / len(work.selections))
-        found = measured(work, shared)
-        quality += [float(found.precision.mean()), float(found.recall.mean())]
+        measured_quality = measured(work, shared)
+        quality += [float(measured_quality.precision.mean()), float(measured_quality.recall.mean())]
         for complexity, ratio in _ratios(work, BATCHES, _alone_s(work, complexities)).items():
             ratios[_operators(count)][complexity].append(ratio)
     curves = _means(ratios)
-    told = ", ".join(f"{count}: {np.mean(some):.0%}" for count, some in shares.items())
+    told = ", ".join(f"{count}: {np.mean(samples):.0%}" for count, samples in shares.items())
     return Figure(
         "8h",
         "throughput with reuse, over complexity and operators",
@@ -212,7 +212,7 @@ def figure_8h(scale: Scale, seed: int, say: Say) -> Figure:
 
 
 def figure_8i(scale: Scale, seed: int, say: Say) -> Figure:
-    """The same over the number of batches of an operator."""
+    """Figure 8i: the same ratios as in 8h, over the number of batches of an operator."""
     batch_counts = FEW_BATCH_COUNTS if scale is QUICK else BATCH_COUNTS
     complexities = FEW_COMPLEXITIES if scale is QUICK else SOME_COMPLEXITIES
     operators = FEW_OPERATOR_COUNTS[-1] if scale is QUICK else OPERATORS
@@ -252,14 +252,15 @@ def _works(scale: Scale, counts: Sequence[int], seed: int) -> list[tuple[int, Se
 
 
 def _alone_s(work: SelectionWorkload, complexities: Sequence[int]) -> dict[int, float]:
-    """By complexity: how long it takes to process all selections."""
+    """How long it takes to process all selections, for each complexity."""
     everything = np.arange(len(work.selections))
     process(work, everything[:1], 1)  # compiled before time is taken
     return {complexity: _cpu_s(partial(process, work, everything, complexity)) for complexity in complexities}
 
 
 def _ratios(work: SelectionWorkload, batches: int, alone_s: Mapping[int, float]) -> dict[int, float]:
-    """By complexity: how long all selections take alone, over how long it takes to cover them and process the rest."""
+    """For each complexity, how long all selections take alone, over how long it takes to cover them and process the
+    rest."""
     shared = share(work, batches)
     cover_s = _cpu_s(partial(share, work, batches))
     return {
@@ -287,7 +288,7 @@ def _operators(count: int) -> str:
 def _means(ratios: Ratios) -> dict[str, Points]:
     """Over seeds. Ratios are averaged by their logarithms: twice as much and half as much make 1."""
     return {
-        name: tuple((x, float(np.exp(np.mean(np.log(some))))) for x, some in by_x.items())
+        name: tuple((x, float(np.exp(np.mean(np.log(samples))))) for x, samples in by_x.items())
         for name, by_x in ratios.items()
     }
 
@@ -322,7 +323,7 @@ def better_with_more(curves: Mapping[str, Points], told: str) -> CheckedClaim:
 
 
 def more_estimations(estimations: Mapping[int, int]) -> CheckedClaim:
-    told = ", ".join(f"{some:,} with {batches}" for batches, some in estimations.items())
+    told = ", ".join(f"{count:,} with {batches}" for batches, count in estimations.items())
     counts = list(estimations.values())
     return CheckedClaim("more batches require more estimations", told, all(a < b for a, b in pairwise(counts)))
 

@@ -60,16 +60,16 @@ class Inputs:
 
 def inputs_of(parts: Mapping[str, Arrived]) -> Inputs:
     """What an operator reads, by type."""
-    batches, content, first, known = dict[str, Batch](), [np.zeros(0, np.int64)], 0, 0
-    some = {name: part for name, part in parts.items() if len(part)}
-    for name, part in some.items():
+    batches, content, first, next_content = dict[str, Batch](), [np.zeros(0, np.int64)], 0, 0
+    nonempty = {name: part for name, part in parts.items() if len(part)}
+    for name, part in nonempty.items():
         numbers = np.arange(first, first + len(part))
         own = {NUMBER: pa.array(numbers), ORIGINS: as_origins(name, part.batch.times, numbers)}
         batches[name] = Batch(part.batch.times, part.batch.columns | own, part.batch.load, part.batch.masks)
-        content.append(known + _contents(part.batch))
-        first, known = first + len(part), known + int(content[-1].max(initial=0)) + 1
+        content.append(next_content + _contents(part.batch))
+        first, next_content = first + len(part), next_content + int(content[-1].max(initial=0)) + 1
     times_us = np.concatenate([content[0], *(batch.times for batch in batches.values())])
-    return Inputs(batches, times_us, _joined(list((some or parts).values())), np.concatenate(content))
+    return Inputs(batches, times_us, _joined(list((nonempty or parts).values())), np.concatenate(content))
 
 
 def _contents(batch: Batch) -> I64:

@@ -83,15 +83,15 @@ def _tried(question: ReuseQuestion, settings: ReuseSettings) -> Trial[ReuseSetti
     disparity = disparity_of(sample, read) if np.any(least.disparity > 0) else None
     evidence = Evidence.of(sample, question.inputs, read, settings, disparity, np.zeros(len(sample), np.bool_))
     batches = decided(sample, read.interests, question.before, settings)
-    found = covered(evidence, batches, question.regions, least, settings)
+    covering = covered(evidence, batches, question.regions, least, settings)
     deciding_s = question.clock() - begin_s
-    quality, is_covered = measured(sample, found.by), found.by != np.arange(len(sample))
-    kept = all(
+    quality, is_covered = measured(sample, covering.by), covering.by != np.arange(len(sample))
+    is_kept = all(
         _is_enough(figures, asked, sample.owner, is_covered)
         for figures, asked in ((quality.precision, least.precision), (quality.recall, least.recall))
     )
     processed = len(sample) - int(np.count_nonzero(is_covered))
-    return Trial(settings, len(sample), processed, found.estimations, deciding_s, kept)
+    return Trial(settings, len(sample), processed, covering.estimations, deciding_s, is_kept)
 
 
 def _is_enough(figures: F64, least: F64, owner: I64, is_covered: np.ndarray) -> bool:
@@ -105,14 +105,14 @@ def _selection_s(question: ReuseQuestion, rows: I64) -> float:
     """What it costs to process a selection, apart from what it costs to read events."""
     steps = question.selected.steps
     assert steps is not None, "its selections may be processed one without the other"
-    some = np.zeros(len(question.selected), np.bool_)
-    some[rows] = True
+    is_sampled = np.zeros(len(question.selected), np.bool_)
+    is_sampled[rows] = True
 
     def seconds(which: np.ndarray) -> float:
         begin_s = question.clock()
         fresh_operator(question.context, steps.chosen(which)).process(question.inputs.batches, NO_DEADLINE)
         return question.clock() - begin_s
 
-    seconds(some)  # may be compiled
-    least_s = (min(seconds(which) for _ in range(REPEATED)) for which in (some, np.zeros_like(some)))
+    seconds(is_sampled)  # may be compiled
+    least_s = (min(seconds(which) for _ in range(REPEATED)) for which in (is_sampled, np.zeros_like(is_sampled)))
     return max(next(least_s) - next(least_s), 0.0) / len(rows)

@@ -51,7 +51,7 @@ class Covered:
 def covered(
     evidence: Evidence, decided: Decided, regions: GroupsOverTime, least: Least, settings: ReuseSettings
 ) -> Covered:
-    """All phases of all managers of an operator."""
+    """Covers the selections of an operator, in all phases of all its managers."""
     selected = evidence.selected
     phase_us = decided.decided_us[decided.batch]
     group = regions.group[regions.at(phase_us), evidence.read.person[selected.owner]]
@@ -59,22 +59,22 @@ def covered(
     if settings.heuristic == "none" or not len(selected):
         return Covered(by, group, 0)
     phases = _Phases.of(evidence, decided, regions, least, settings)
-    done: dict[int, I64] = {}  # by group, what has been processed
+    processed_of: dict[int, I64] = {}  # by group, what has been processed
     order = np.lexsort((np.arange(len(selected)), group, phase_us))
     apart = (np.diff(group[order]) != 0) | (np.diff(phase_us[order]) != 0)
     for rows in np.split(order, np.flatnonzero(apart) + 1):
-        earlier = done.get(int(group[rows[0]]), rows[:0])
+        earlier = processed_of.get(int(group[rows[0]]), rows[:0])
         for phase in (phases.from_before, phases.among_themselves):
             waits = rows[by[rows] == rows]
-            found = phase(waits, earlier)
-            by[waits] = found.by
-            estimations += found.estimations
-        done[int(group[rows[0]])] = np.concatenate([earlier, rows[by[rows] == rows]])
+            phase_result = phase(waits, earlier)
+            by[waits] = phase_result.by
+            estimations += phase_result.estimations
+        processed_of[int(group[rows[0]])] = np.concatenate([earlier, rows[by[rows] == rows]])
     return Covered(by, group, estimations)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _PhaseCovering:
     by: I64
     estimations: int
 
@@ -90,7 +90,7 @@ class _Phases:
     least: Least
     settings: ReuseSettings
     either: AtomSets
-    known: Foresight | None
+    foreseen: Foresight | None
     over_us: I64
     past: Mask
 
@@ -99,8 +99,8 @@ class _Phases:
         cls, evidence: Evidence, decided: Decided, regions: GroupsOverTime, least: Least, settings: ReuseSettings
     ) -> _Phases:
         selected = evidence.selected
-        known = foresight(evidence, decided, settings) if settings.predictor is not None else None
-        if known is not None and np.any(least.disparity > 0):
+        foreseen = foresight(evidence, decided, settings) if settings.predictor is not None else None
+        if foreseen is not None and np.any(least.disparity > 0):
             raise SituError(
                 "the disparity of batches that are still open is not known",
                 remedy="Leave the predictor out, or ask for no disparity.",
@@ -109,31 +109,31 @@ class _Phases:
         np.maximum.at(over_us, decided.batch, selected.end_us)
         past = decided.begin_us < evidence.read.interests.start_us[decided.owner]
         either = _either(selected.actual, selected.reuse)
-        return cls(evidence, decided, regions, least, settings, either, known, over_us, past)
+        return cls(evidence, decided, regions, least, settings, either, foreseen, over_us, past)
 
-    def from_before(self, rows: I64, done: I64) -> _Found:
+    def from_before(self, rows: I64, done: I64) -> _PhaseCovering:
         """What an interest reads of the past may have been processed for others when it was the present. Of all that
         suffice, the best is taken."""
         selected, batch = self.evidence.selected, self.decided.batch
         waits = rows[self.past[batch[rows]]] if self.settings.look_back else rows[:0]
         done = self._of_the_time(waits, done)
         if not len(waits) or not len(done):
-            return _Found(rows, 0)
+            return _PhaseCovering(rows, 0)
         both = np.concatenate([waits, done])
         owner, local = np.unique(selected.owner[both], return_inverse=True)
         is_done = np.repeat([False, True], [len(waits), len(done)])
         # An instance has what is done under another number, so that it is only taken, and nothing of it covered.
-        some = self._batched(both, local.reshape(-1) + len(owner) * is_done)
+        batched = self._batched(both, local.reshape(-1) + len(owner) * is_done)
         pairs = self._neighbours(int(self.decided.decided_us[batch[waits[0]]]), owner)
         processing, on_behalf_of = np.nonzero(~np.eye(len(owner), dtype=np.bool_)) if pairs is None else pairs
         neighbours = Neighbours.of(processing + len(owner), on_behalf_of, 2 * len(owner))
         precision, recall, disparity = (np.tile(one[owner], 2) for one in astuple(self.least))
-        estimate = estimator_of(self.evidence, both, some, disparity[some.owner], self.settings)
-        family = family_of(WaitingSelections(some.sets, some.owner, precision, recall, neighbours), estimate)
+        estimate = estimator_of(self.evidence, both, batched, disparity[batched.owner], self.settings)
+        family = family_of(WaitingSelections(batched.sets, batched.owner, precision, recall, neighbours), estimate)
         covering = Covering(_best(family, estimate), family.estimations)
         by = rows.copy()
-        by[np.searchsorted(rows, waits)] = both[some.of_selections(covering).by[: len(waits)]]
-        return _Found(by, covering.estimations)
+        by[np.searchsorted(rows, waits)] = both[batched.of_selections(covering).by[: len(waits)]]
+        return _PhaseCovering(by, covering.estimations)
 
     def _of_the_time(self, waits: I64, done: I64) -> I64:
         """What is done of the time of what waits, and over."""
@@ -147,26 +147,28 @@ class _Phases:
             wanted = (self.over_us[batch] < now_us) & np.isin(decided.part[batch], decided.part[decided.batch[waits]])
         return done[wanted]
 
-    def among_themselves(self, rows: I64, done: I64) -> _Found:
+    def among_themselves(self, rows: I64, done: I64) -> _PhaseCovering:
         """What waits at one manager in one phase."""
         selected, batch = self.evidence.selected, self.decided.batch[rows]
         owner, local = np.unique(selected.owner[rows], return_inverse=True)
         if len(owner) < 2:  # there is nobody to process for it
-            return _Found(rows, 0)
-        some = self._batched(rows, local.reshape(-1))
+            return _PhaseCovering(rows, 0)
+        batched = self._batched(rows, local.reshape(-1))
         pairs = self._neighbours(int(self.decided.decided_us[batch[0]]), owner)
         neighbours = None if pairs is None else Neighbours.of(*pairs, len(owner))
-        if self.known is None:
-            least = self.least.disparity[owner][some.owner]
-            sets, estimate = some.sets, estimator_of(self.evidence, rows, some, least, self.settings)
+        if self.foreseen is None:
+            least = self.least.disparity[owner][batched.owner]
+            sets, estimate = batched.sets, estimator_of(self.evidence, rows, batched, least, self.settings)
         else:
-            batches = np.empty(len(some), np.int64)
-            batches[some.batch] = batch
-            sets = self.known.sets(batches)
-            estimate = predictor_of(self.evidence, self.known, batches, owner[some.owner], self.settings)
-        waiting = WaitingSelections(sets, some.owner, self.least.precision[owner], self.least.recall[owner], neighbours)
+            batches = np.empty(len(batched), np.int64)
+            batches[batched.batch] = batch
+            sets = self.foreseen.sets(batches)
+            estimate = predictor_of(self.evidence, self.foreseen, batches, owner[batched.owner], self.settings)
+        waiting = WaitingSelections(
+            sets, batched.owner, self.least.precision[owner], self.least.recall[owner], neighbours
+        )
         covering = cover(self.settings.heuristic, waiting, estimate)
-        return _Found(rows[some.of_selections(covering).by], covering.estimations)
+        return _PhaseCovering(rows[batched.of_selections(covering).by], covering.estimations)
 
     def _batched(self, rows: I64, owner: I64) -> Batched:
         selected = self.evidence.selected

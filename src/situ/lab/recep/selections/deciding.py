@@ -39,8 +39,8 @@ class Schedule:
         """When the time of a part is over, its selections are closed, and all that they read is known."""
         over_us = (part + 1) * self.length_us - 1 + self.window_us
         known_us = (earlier.known_us(over_us) for earlier in self.before)
-        found: I64 = np.maximum.reduce([over_us, *known_us])
-        return found
+        latest_us: I64 = np.maximum.reduce([over_us, *known_us])
+        return latest_us
 
     def known_us(self, until_us: I64) -> I64:
         """From when on all is decided that begins up to a time."""
@@ -120,15 +120,15 @@ def _known_until(earlier: Decided, owner: I64, until_us: I64, owners: int) -> I6
     """When all batches of an instance that begin up to a time are decided on: then no event before it will follow."""
     order = np.lexsort((earlier.begin_us, earlier.owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(earlier.owner, minlength=owners))]).astype(np.int64)
-    found = np.full(len(owner), BEGINNING, np.int64)
-    _latest(offsets, earlier.begin_us[order], earlier.decided_us[order], owner, until_us, found)
-    return found
+    latest_us = np.full(len(owner), BEGINNING, np.int64)
+    _latest(offsets, earlier.begin_us[order], earlier.decided_us[order], owner, until_us, latest_us)
+    return latest_us
 
 
 @jit
-def _latest(offsets: I64, begin_us: I64, decided_us: I64, owner: I64, until_us: I64, found: I64) -> None:
+def _latest(offsets: I64, begin_us: I64, decided_us: I64, owner: I64, until_us: I64, latest_us: I64) -> None:
     for k in range(len(owner)):
         for i in range(offsets[owner[k]], offsets[owner[k] + 1]):
             if begin_us[i] > until_us[k]:
                 break
-            found[k] = max(found[k], decided_us[i])
+            latest_us[k] = max(latest_us[k], decided_us[i])

@@ -61,7 +61,7 @@ class Evidence:
         return cls(selected, inputs, read, codes, disparity, exactly)
 
     def dependencies(self, actual: AtomSets, reuse: AtomSets) -> Dependencies:
-        """By cells, or by atomic events: a cell for each of them."""
+        """What selections depend on: cells of the grid, or atomic events, with a cell for each of them."""
 
         def grids(sets: AtomSets) -> Grids:
             if self.codes is not None:
@@ -80,11 +80,13 @@ def estimator_of(
     asks_for_disparity = evidence.disparity is not None  # then the same from elsewhere is not good enough
 
     def of_selections(asked: I64, processed: I64) -> MeasuredQuality:
-        found = base(asked, processed)
-        differ = (content[asked] != content[processed]) & (found.precision == 1.0) & (found.recall == 1.0)
-        refused = exactly[asked] & (differ | (found.precision < 1.0) | (found.recall < 1.0) | asks_for_disparity)
+        estimated = base(asked, processed)
+        differ = (content[asked] != content[processed]) & (estimated.precision == 1.0) & (estimated.recall == 1.0)
+        refused = exactly[asked] & (
+            differ | (estimated.precision < 1.0) | (estimated.recall < 1.0) | asks_for_disparity
+        )
         return MeasuredQuality(*(np.where(refused, REFUSED, np.where(differ, NOT_QUITE, one)) for one in
-                         (found.precision, found.recall)))  # fmt: skip
+                         (estimated.precision, estimated.recall)))  # fmt: skip
 
     of_batches = batched.by_selections(settings.over, of_selections)
     if evidence.disparity is None:
@@ -100,8 +102,10 @@ def estimator_of(
 
 def _and_disparity(estimate: Estimator, how_far: Estimator, least: F64) -> Estimator:
     def judge(asked: I64, processed: I64) -> MeasuredQuality:
-        found, enough = estimate(asked, processed), how_far(asked, processed).precision >= least[asked]
-        return MeasuredQuality(np.where(enough, found.precision, REFUSED), np.where(enough, found.recall, REFUSED))
+        estimated, enough = estimate(asked, processed), how_far(asked, processed).precision >= least[asked]
+        return MeasuredQuality(
+            np.where(enough, estimated.precision, REFUSED), np.where(enough, estimated.recall, REFUSED)
+        )
 
     return judge
 

@@ -41,10 +41,10 @@ class GroupsOverTime:
 
 def regions_of(read: ReuseInput, settings: ReuseSettings) -> GroupsOverTime:
     """Consumers are looked for where they are in every phase, and grouped by quad-tree."""
-    some, people = read.interests, int(read.person.max(initial=-1)) + 1
-    phase = (some.start_us // settings.phase_us + 1) * settings.phase_us
+    interests, people = read.interests, int(read.person.max(initial=-1)) + 1
+    phase = (interests.start_us // settings.phase_us + 1) * settings.phase_us
     since_us = np.unique(phase)
-    order = np.lexsort((some.start_us, phase))
+    order = np.lexsort((interests.start_us, phase))
     bounds = np.searchsorted(phase[order], since_us, side="right")
     x, y = np.full((len(since_us), people), np.nan), np.full((len(since_us), people), np.nan)
     group = np.full((len(since_us), people), -1, np.int64)

@@ -51,7 +51,7 @@ class Foresight:
 
 
 def foresight(evidence: Evidence, decided: Decided, settings: ReuseSettings) -> Foresight:
-    """Of all batches of an operator."""
+    """What is known of all batches of an operator when they are decided on."""
     selected, arrived = evidence.selected, evidence.inputs.arrived
     of, count = arrived.dependence, len(decided)
     batch = np.repeat(decided.batch, np.diff(selected.offsets))
@@ -64,23 +64,28 @@ def foresight(evidence: Evidence, decided: Decided, settings: ReuseSettings) -> 
         window_us = int(np.max(selected.end_us - selected.begin_us, initial=0))
         span_us[:] = settings.batch.us + window_us
         end_us = np.maximum(end_us, (decided.part + 1) * settings.batch.us - 1)
-    some, bounds = _recent(arrived.owner, arrived.known_us, decided, span_us)
+    recent_rows, bounds = _recent(arrived.owner, arrived.known_us, decided, span_us)
     start_us = evidence.read.interests.start_us[decided.owner]
     lasted_us = np.clip(decided.decided_us - start_us, 1, span_us)
     grows = np.where(end_us < decided.decided_us, 0.0, span_us / lasted_us)
     return Foresight(
-        united(of.actual, arrived.asked[rows], offsets), united(of.reuse, arrived.processed[rows], offsets),
-        united(of.actual, arrived.asked[some], bounds), united(of.reuse, arrived.processed[some], bounds), grows,
-    )  # fmt: skip
+        united(of.actual, arrived.asked[rows], offsets),
+        united(of.reuse, arrived.processed[rows], offsets),
+        united(of.actual, arrived.asked[recent_rows], bounds),
+        united(of.reuse, arrived.processed[recent_rows], bounds),
+        grows,
+    )
 
 
-def predictor_of(evidence: Evidence, known: Foresight, batches: I64, owner: I64, settings: ReuseSettings) -> Estimator:
+def predictor_of(
+    evidence: Evidence, foreseen: Foresight, batches: I64, owner: I64, settings: ReuseSettings
+) -> Estimator:
     """Judges pairs of some batches, of these instances."""
     if settings.estimator == "spatial":
         return partial(quality_of_regions, regions_of_owners(evidence.read, owner), None)
-    seen = evidence.dependencies(take(known.seen_actual, batches), take(known.seen_reuse, batches))
-    past = evidence.dependencies(take(known.recent_actual, batches), take(known.recent_reuse, batches))
-    grows = known.grows[batches]
+    seen = evidence.dependencies(take(foreseen.seen_actual, batches), take(foreseen.seen_reuse, batches))
+    past = evidence.dependencies(take(foreseen.recent_actual, batches), take(foreseen.recent_reuse, batches))
+    grows = foreseen.grows[batches]
     asked_in_all = np.ceil(past.actual.totals * grows).astype(np.int64)
     processed_in_all = np.ceil(past.reuse.totals * grows).astype(np.int64)
 

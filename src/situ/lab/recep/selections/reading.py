@@ -48,7 +48,7 @@ class _Reading(MovingFlow):
         self._read(NO_DEADLINE)
         switch = self._switch(NO_DEADLINE)
         active = Active.concat(switch.passing, switch.begun)
-        some = active.interests
+        interests = active.interests
         assert np.array_equal(active.keys, np.arange(len(active))), "interests are numbered as they come"
         streams, x, y = dict[str, Arrived](), np.zeros(self._next_order), np.zeros(self._next_order)
         for name in self.streams:
@@ -56,17 +56,19 @@ class _Reading(MovingFlow):
             placed = PlacedEvents.of(stored.batch.times, stored.x, stored.y, self._shape)
             rows, owner = placed.pairs(self._regions(name, active, BEGINNING))
             if not len(stored):
-                streams[name] = _arrived(Batch(owner, {}), rows, owner, some, self._next_order)
+                streams[name] = _arrived(Batch(owner, {}), rows, owner, interests, self._next_order)
                 continue
             numbers = stored.batch.columns[ORDER].to_numpy(zero_copy_only=False)
             x[numbers], y[numbers] = stored.x, stored.y
             streams[name] = _arrived(
-                self._for_readers(name, stored, rows, owner), numbers[rows], owner, some, self._next_order
+                self._for_readers(name, stored, rows, owner), numbers[rows], owner, interests, self._next_order
             )
-        person = pc.rank(some.consumer, tiebreaker="dense").to_numpy().astype(np.int64) - 1
+        person = pc.rank(interests.consumer, tiebreaker="dense").to_numpy().astype(np.int64) - 1
         shape = self._shape
-        (middle_x, middle_y), (x, y) = (_in_metres(*at, some.y, shape.degrees) for at in ((some.x, some.y), (x, y)))
-        return ReuseInput(some, person, shape, middle_x, middle_y, x, y, streams)
+        (middle_x, middle_y), (x, y) = (
+            _in_metres(*at, interests.y, shape.degrees) for at in ((interests.x, interests.y), (x, y))
+        )
+        return ReuseInput(interests, person, shape, middle_x, middle_y, x, y, streams)
 
 
 def read(query: MovingQuery, functions: Functions, tables: Mapping[str, pa.Table]) -> ReuseInput:

@@ -116,7 +116,7 @@ def _moving(graph: OperatorGraph, subscription: str, functions: Functions) -> Mo
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpans:
-    """Times of instances."""
+    """Spans of time of some instances of an operator."""
 
     owner: I64
     begin_us: I64
@@ -126,11 +126,11 @@ class InstanceSpans:
         columns = ("owner", "begin_us", "end_us")
         return InstanceSpans(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in columns))
 
-    def hold(self, some: Selected) -> Mask:
+    def hold(self, selected: Selected) -> Mask:
         """Which selections reach into one of them."""
         spans = OperatorSelections(self.owner, self.begin_us, self.end_us, np.zeros(len(self.owner), np.int64))
-        held: Mask = unneeded_us(some.owner, some.begin_us, some.end_us, spans) == 0
-        return held
+        is_held: Mask = unneeded_us(selected.owner, selected.begin_us, selected.end_us, spans) == 0
+        return is_held
 
 
 class _Run:
@@ -170,26 +170,30 @@ class _Run:
 
     def _operator(self, name: str, context: Context) -> None:
         inputs = inputs_of({input_: self.arrived[input_] for input_ in context.inputs})
-        some = selected(context, inputs, self.read.interests)
-        disparity = disparity_of(some, self.read) if np.any(self.least.disparity > 0) else None
+        selections = selected(context, inputs, self.read.interests)
+        disparity = disparity_of(selections, self.read) if np.any(self.least.disparity > 0) else None
         before = [self.work[input_].decided for input_ in context.inputs if input_ in self.work]
         settings = self._settings(
             name,
             ReuseQuestion(
-                context, inputs, some, self.read, before, self.regions, self.least, self.settings, self.clock
+                context, inputs, selections, self.read, before, self.regions, self.least, self.settings, self.clock
             ),
         )
         is_last = name == self.moving.name  # its own selections are judged by what they are
-        exactly = np.zeros(len(some), np.bool_) if self.exactly is None or is_last else self.exactly.hold(some)
-        evidence = Evidence.of(some, inputs, self.read, settings, disparity, exactly)
-        batches = decided(some, self.read.interests, before, settings)
+        exactly = (
+            np.zeros(len(selections), np.bool_) if self.exactly is None or is_last else self.exactly.hold(selections)
+        )
+        evidence = Evidence.of(selections, inputs, self.read, settings, disparity, exactly)
+        batches = decided(selections, self.read.interests, before, settings)
         covering = covered(evidence, batches, self.regions, self.least, settings)
-        events, of = processed(context, inputs, some, covering.by)
+        events, of = processed(context, inputs, selections, covering.by)
         readers = sum(name in other.inputs for other in self.contexts.values())
-        sent = streamed(events, of, some, batches, covering, readers, self.events)
+        sent = streamed(events, of, selections, batches, covering, readers, self.events)
         self.events += len(events)
         self.arrived[name] = sent.arrived
-        self.work[name] = Work(some, batches, covering, settings, inputs, sent, np.zeros(len(some), np.bool_))
+        self.work[name] = Work(
+            selections, batches, covering, settings, inputs, sent, np.zeros(len(selections), np.bool_)
+        )
 
     @property
     def _keeps_every_threshold(self) -> bool:
@@ -202,15 +206,19 @@ class _Run:
         """Where what is delivered is not good enough, since selections that are on their own were made of events that
         others were processed for. The operators before are to give just what was asked there."""
         work = self.work[self.moving.name]
-        some, by = work.selected, work.covered.by
-        quality, disparity = measured(some, by), disparity_of(some, self.read)[by]
-        low = (quality.precision < self.least.precision[some.owner]) | (quality.recall < self.least.recall[some.owner])
-        low |= disparity < self.least.disparity[some.owner]
-        low &= np.isin(np.arange(len(some)), work.streamed.asked)
+        selections, by = work.selected, work.covered.by
+        quality, disparity = measured(selections, by), disparity_of(selections, self.read)[by]
+        low = (quality.precision < self.least.precision[selections.owner]) | (
+            quality.recall < self.least.recall[selections.owner]
+        )
+        low |= disparity < self.least.disparity[selections.owner]
+        low &= np.isin(np.arange(len(selections)), work.streamed.asked)
         if not low.any():
             return None
         back_us = max(self.moving.before_us.values())
-        return InstanceSpans(some.owner[low], some.begin_us[low] - back_us, some.end_us[low] + back_us)
+        return InstanceSpans(
+            selections.owner[low], selections.begin_us[low] - back_us, selections.end_us[low] + back_us
+        )
 
     def _settings(self, name: str, question: ReuseQuestion) -> ReuseSettings:
         """How an operator's selections are shared: decided once, also if it is run again."""
@@ -230,11 +238,11 @@ class _Run:
 
     def _delivered(self) -> pa.Table:
         """What the consumers get: of their interests' times, with its quality."""
-        work, some = self.work[self.moving.name], self.read.interests
+        work, interests = self.work[self.moving.name], self.read.interests
         arrived, sent = work.streamed.arrived, work.streamed
         times, owner = arrived.batch.times, arrived.owner
-        since = some.start_us[owner] - self.moving.lifetime_us
-        rows = np.flatnonzero((times >= since) & (times <= some.end_us[owner]))
+        since = interests.start_us[owner] - self.moving.lifetime_us
+        rows = np.flatnonzero((times >= since) & (times <= interests.end_us[owner]))
         rows = rows[np.lexsort((times[rows], owner[rows]))]
         quality, disparity = measured(work.selected, work.covered.by), disparity_of(work.selected, self.read)
         batch = arrived.batch.take(rows)
@@ -242,7 +250,10 @@ class _Run:
         asked, done = sent.asked[rows], sent.processed[rows]
         return pa.table(
             {name: batch.columns[name] for name in names}
-            | {"consumer": some.consumer.take(pa.array(owner[rows])), "interest": pa.array(some.number[owner[rows]])}
+            | {
+                "consumer": interests.consumer.take(pa.array(owner[rows])),
+                "interest": pa.array(interests.number[owner[rows]]),
+            }
             | {"_time": as_timestamps(batch.times)}
             | {"precision": quality.precision[asked], "recall": quality.recall[asked], "disparity": disparity[done]}
         )

@@ -53,7 +53,7 @@ class Selected:
         return len(self.owner)
 
     def some(self, rows: I64) -> Selected:
-        """Some of them, to be judged and not to be processed."""
+        """Some of the selections, to be judged and not to be processed."""
         members, a = take(AtomSets(self.rows, self.offsets), rows), self
         sets = take(a.actual, rows), take(a.reuse, rows), take(a.used, rows)
         times = a.begin_us[rows], a.end_us[rows], a.known_us[rows]

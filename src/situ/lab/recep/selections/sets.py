@@ -17,12 +17,12 @@ def single(count: int) -> AtomSets:
 
 
 def empty(count: int) -> AtomSets:
-    """So many sets without anything."""
+    """A number of sets without anything in them."""
     return AtomSets(np.zeros(0, np.int64), np.zeros(count + 1, np.int64))
 
 
 def take(sets: AtomSets, rows: I64) -> AtomSets:
-    """Some of the sets.
+    """The sets with these numbers.
 
     >>> take(AtomSets.of(np.array([1, 2, 3]), np.array([0, 2, 3])), np.array([1, 0])).atoms.tolist()
     [3, 1, 2]
@@ -50,9 +50,9 @@ def united(sets: AtomSets, members: I64, offsets: I64) -> AtomSets:
     [1, 2, 3, 2, 3]
     """
     count, marks = len(offsets) - 1, np.full(int(sets.atoms.max(initial=-1)) + 1, -1, np.int64)
-    found = np.zeros(count + 1, np.int64)
-    _unite(sets.atoms, sets.offsets, members, offsets, marks, found, np.zeros(0, np.int64), False)
-    bounds = np.cumsum(found)
+    counts = np.zeros(count + 1, np.int64)
+    _unite(sets.atoms, sets.offsets, members, offsets, marks, counts, np.zeros(0, np.int64), False)
+    bounds = np.cumsum(counts)
     atoms = np.empty(int(bounds[-1]), np.int64)
     marks[:] = -1
     _unite(sets.atoms, sets.offsets, members, offsets, marks, bounds, atoms, True)
@@ -71,10 +71,10 @@ def with_one(sets: AtomSets, numbers: I64) -> AtomSets:
 
 
 @jit
-def _unite(atoms: I64, offsets: I64, members: I64, of: I64, marks: I64, found: I64, united: I64, write: bool) -> None:
-    """Counts in `found`, one place further, or writes from where `found` says."""
+def _unite(atoms: I64, offsets: I64, members: I64, of: I64, marks: I64, counts: I64, united: I64, write: bool) -> None:
+    """Counts in `counts`, one place further, or writes from where `counts` says."""
     for k in range(len(of) - 1):
-        at = found[k] if write else 0
+        at = counts[k] if write else 0
         for m in range(of[k], of[k + 1]):
             for i in range(offsets[members[m]], offsets[members[m] + 1]):
                 atom = atoms[i]
@@ -84,7 +84,7 @@ def _unite(atoms: I64, offsets: I64, members: I64, of: I64, marks: I64, found: I
                         united[at] = atom
                     at += 1
         if not write:
-            found[k + 1] = at
+            counts[k + 1] = at
 
 
 @jit_with_memory

@@ -30,7 +30,7 @@ class ByTime:
 
 @dataclass(frozen=True, slots=True)
 class ByCount:
-    """So many subsequent selections of an operator are a batch."""
+    """A batch is a number of subsequent selections of an operator."""
 
     selections: int
 

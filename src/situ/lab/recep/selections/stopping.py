@@ -29,21 +29,21 @@ class OperatorDecision:
     settings: ReuseSettings
 
 
-def stopped(done: Mapping[str, OperatorDecision], readers: Mapping[str, Sequence[str]]) -> dict[str, Mask]:
+def stopped(decisions: Mapping[str, OperatorDecision], readers: Mapping[str, Sequence[str]]) -> dict[str, Mask]:
     """Which selections stop. Types come inputs first; `readers` names those that read each, none if it is delivered."""
-    found, reading = dict[str, Mask](), dict[str, OperatorSelections]()
-    for name in reversed(list(done)):
-        some, by = done[name].selected, done[name].covered.by
-        decided_us = done[name].decided.decided_us[done[name].decided.batch]
-        phase_us = done[name].settings.phase_us
-        if readers[name] and some.steps is not None:
-            times = (some.owner, some.begin_us, some.end_us)
+    is_stopped, reading = dict[str, Mask](), dict[str, OperatorSelections]()
+    for name in reversed(list(decisions)):
+        selections, by = decisions[name].selected, decisions[name].covered.by
+        decided_us = decisions[name].decided.decided_us[decisions[name].decided.batch]
+        phase_us = decisions[name].settings.phase_us
+        if readers[name] and selections.steps is not None:
+            times = (selections.owner, selections.begin_us, selections.end_us)
             unneeded = np.maximum.reduce([unneeded_us(*times, reading[reader]) for reader in readers[name]])
-            processed_us = np.maximum(decided_us, (some.end_us // phase_us + 1) * phase_us)
-            found[name], since = stops(by, unneeded, processed_us)
+            processed_us = np.maximum(decided_us, (selections.end_us // phase_us + 1) * phase_us)
+            is_stopped[name], since = stops(by, unneeded, processed_us)
         else:
-            found[name], since = np.zeros(len(by), np.bool_), np.full(len(by), NEVER)
+            is_stopped[name], since = np.zeros(len(by), np.bool_), np.full(len(by), NEVER)
         reading[name] = OperatorSelections(
-            some.owner, some.begin_us, some.end_us, free(by, decided_us, found[name], since)
+            selections.owner, selections.begin_us, selections.end_us, free(by, decided_us, is_stopped[name], since)
         )
-    return found
+    return is_stopped

@@ -57,12 +57,12 @@ def processed(context: Context, inputs: Inputs, selected: Selected, by: I64) -> 
 
 
 def measured(selected: Selected, by: I64) -> MeasuredQuality:
-    """Of each selection: how good the one that is processed on its behalf is."""
+    """How good, for each selection, the one is that is processed on its behalf."""
     return quality_of_sets(selected.actual, take(selected.reuse, by))
 
 
 def disparity_of(selected: Selected, read: ReuseInput) -> F64:
-    """Of each selection, if it is processed."""
+    """The disparity of each selection, as it is if that selection is processed."""
     regions = regions_of_owners(read, np.arange(len(read.interests)))
     return disparity(selected.reuse, read.x, read.y, selected.used, regions)
 
