@@ -26,7 +26,7 @@ ROWS_PER_PACK = 1 << 18
 
 @dataclass(frozen=True)
 class CountAndFirst:
-    """For every task and table of it: how many rows, and of complex events the first `limit`."""
+    """Gives, for every task and every table, the number of rows, and of complex events the first `limit`."""
 
     tables: Tables
     limit: int

@@ -67,7 +67,8 @@ def compare_file(options: CompareOptions) -> PlanComparison:
 
 
 def quick(problem: Problem) -> list[str]:
-    """All mechanisms but those that would take long; `auto` is one of them, too."""
+    """The names of all mechanisms but `auto`, which chooses one of them, and those that would take long on this
+    problem."""
     sites = len(problem.network.sites)
     plans = math.prod(sites * len(possible_steps(operator)) for operator in problem.operators)
     slow = {name for name, most in MOST_SITES.items() if sites > most}
@@ -102,7 +103,7 @@ def _figures(planned: PlanResult) -> list[Text]:
 
 
 def sites(planned: PlanResult) -> str:
-    """Where operators run, in their order."""
+    """The names of the sites where operators run, in the operators' order; of many, the first few."""
     names = [*dict.fromkeys(planned.problem.network.names[placed.site] for placed in planned.plan.placed)]
     return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 

@@ -76,7 +76,7 @@ class MeasuredReuse:
 
 
 def sharing_in_words(graph: OperatorGraph) -> dict[str, str]:
-    """For each subscription whose consumers share, how they do.
+    """Says of each subscription whose consumers share how they do it.
 
     >>> from situ.lang.parse import parse
     >>> words = sharing_in_words(resolve(parse('''
@@ -148,7 +148,7 @@ def _only(graph: OperatorGraph, name: str) -> OperatorGraph:
 
 
 def _groups(query: MovingQuery, path: Path) -> tuple[int, tuple[Group, ...]]:
-    """When there are most interests, and in which groups they are then."""
+    """The time at which there are most interests, and the groups that they are in at that time."""
     interests = _interests(query, path)
     if not len(interests):
         return 0, ()
@@ -169,7 +169,7 @@ def _interests(query: MovingQuery, path: Path) -> Interests:
 
 
 def _read(path: Path, stream: Stream, names: list[str]) -> tuple[pa.Table, I64]:
-    """Some columns of a source, and the times of its rows."""
+    """Reads some columns of a source, and the times of its rows."""
     chunks = [chunk.read(names) for chunk in open_source(path, stream).chunks()]
     types = {attribute.name: to_arrow(attribute.type) for attribute in stream.attributes}
     nothing = pa.schema([(name, types[name]) for name in names]).empty_table()

@@ -155,7 +155,8 @@ def session_conf(spark: OnSpark, manifest: Manifest | None, addresses: list[str]
 
 
 def place_of(spark: OnSpark, environ: Mapping[str, str]) -> str:
-    """Where Spark is to run, by the command line, Spark's own files and the environment."""
+    """Where Spark is to run: the command line decides, then the environment and Spark's own files, else all cores
+    here."""
     settings = spark_defaults(environ) | spark.conf
     remote = settings.get("spark.remote") or environ.get("SPARK_REMOTE")
     return spark.master or remote or settings.get("spark.master") or "local[*]"
@@ -229,7 +230,8 @@ def _summary(follower: Follower, show: Show, seconds: float, out: str | None) ->
 
 @contextmanager
 def quiet_after(ended: threading.Event) -> Iterator[None]:
-    """Once all has been done, an error is none: SIGTERM may reach Spark's Java, too, which then cannot be stopped."""
+    """Swallows errors once all the work has been done: SIGTERM may reach Spark's Java, too, which then cannot be
+    stopped."""
     try:
         yield
     except Exception:

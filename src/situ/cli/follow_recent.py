@@ -56,7 +56,7 @@ class RecentSink:
 
 @dataclass(frozen=True)
 class LastFew:
-    """In a task: how many complex events there are of each subscription, and the last of them."""
+    """Gives, in a task, how many complex events there are of each subscription, and the last of them."""
 
     tables: Tables
     limit: int
@@ -94,7 +94,7 @@ class RecentDirectory:
     limit: int
 
     def take(self) -> dict[str, RecentEvents]:
-        """All that came since the last call."""
+        """Takes out all complex events that came since the last call, by subscription."""
         counts: Counter[str] = Counter()
         tables: dict[str, list[pa.Table]] = {}
         for path in sorted((p for p in self.directory.glob("[0-9]*") if p.name.isdigit()), key=lambda p: int(p.name)):

@@ -50,7 +50,7 @@ def lasting(seconds: float) -> str:
 
 
 def latency_of(batch: MicroBatch) -> str:
-    """Of a micro-batch that has one."""
+    """The mean and the largest latency of a micro-batch, in words."""
     return f"{lasting(batch.mean_latency_s or 0.0)}, at most {lasting(batch.max_latency_s or 0.0)}"
 
 

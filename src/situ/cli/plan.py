@@ -159,7 +159,7 @@ def _limit_ms(option: str, limit: float | None) -> float | None:
 
 
 def without_latency_demands(graph: OperatorGraph) -> OperatorGraph:
-    """Elsewhere they have no effect, of which a query's warnings tell; here they have one."""
+    """The query without `demand latency`, of which the resolver warns that it has no effect: in a plan it has one."""
     subscriptions = tuple(
         replace(subscription, demands=tuple(d for d in subscription.demands if d.metric != "latency"))
         for subscription in graph.query.subscriptions

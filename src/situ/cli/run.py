@@ -85,7 +85,7 @@ def _staged(out: Out) -> StagedResults:
 def _run_embedded(
     graph: OperatorGraph, paths: dict[str, Path], out: Out | None, summary: Summary, memory: int | None
 ) -> None:
-    """In this process; results are written while it runs."""
+    """Runs the query in this process, and writes results while it runs."""
     from situ.runtime.embedded import Engine
 
     streams = {stream.name: open_source(paths[stream.name], stream) for stream in graph.streams}
@@ -122,7 +122,8 @@ def paths_of_streams(graph: OperatorGraph, sources: list[str]) -> dict[str, Path
 
 
 def addresses_of_streams(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:
-    """The same for addresses, which may hold secrets: no error shows one as it is."""
+    """The address of each stream of the query, each exactly once. Addresses may hold secrets: no error shows one as it
+    is."""
     names = [stream.name for stream in graph.streams]
     addresses: dict[str, str] = {}
     for source in sources:

@@ -112,7 +112,7 @@ def count_and_keep_first(events: DataFrame, tables: Tables, summary: Summary) ->
 
 
 def write_all(events: DataFrame, tables: Tables, summary: Summary, folder: ResultFolder) -> None:
-    """All results, pack by pack, through this process: they are to lie on this machine, wherever Spark runs."""
+    """Writes all results, pack by pack, through this process, so that they lie on this machine, wherever Spark runs."""
     rows = summary.complex_events.total() + summary.timed_out + summary.rejected
     tasks = 1 + rows // ROWS_PER_PACK  # they run one after the other, and each is awaited
     packs = events.coalesce(tasks).mapInArrow(AllRows(tables), CARRIED)

@@ -33,7 +33,7 @@ def show_summary(summary: Summary) -> None:
 
 
 def console_for_all_columns() -> Console:
-    """As wide as the terminal; where there is none, a table is as wide as it is."""
+    """A console as wide as the terminal; where there is none, so wide that no column of a table is cut."""
     console = Console()
     return console if console.is_terminal else Console(width=WIDEST)
 

@@ -59,7 +59,7 @@ class StageWatch:
         self._earlier = max(tracker.getActiveStageIds(), default=-1)
 
     def look(self) -> TaskProgress | None:
-        """None, as long as no stage runs."""
+        """How far the tasks of all stages are; None as long as no stage runs."""
         active = [stage for stage in self._tracker.getActiveStageIds() if stage > self._earlier]
         # A stage that has left the list since the last look has done all its tasks.
         for stage, (_, total) in self._stages.items():
