@@ -40,8 +40,8 @@ class Permissions:
             raise
 
     def opener(self, path: str | Path, flags: int) -> int:
-        """For `open(path, mode, opener=...)`: if it makes a file, nobody else may read it. One that is there is opened
-        as it is."""
+        """An opener for `open(path, mode, opener=...)`: nobody else may read a file that it makes. One that is there is
+        opened as it is."""
         return os.open(path, flags, self.file)
 
 

@@ -71,7 +71,8 @@ class FolderNames:
         return ""
 
     def same(self, name: str) -> str:
-        """Some file systems keep the case of letters and yet do not tell it; some compose accents."""
+        """The name as file systems may see it: some keep the case of letters without telling it apart, some compose
+        accents."""
         return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 

@@ -62,7 +62,7 @@ def open_checked_file(path: Path, stream: Stream) -> Source:
 
 
 def files_of_one_format(root: Path) -> tuple[list[Path], Format]:
-    """As `files_below`; InputError if they are of several formats, or of none that situ reads."""
+    """The files that `files_below` gives; InputError if they are of several formats, or of none that situ reads."""
     files = files_below(root)
     formats = {format_of(file) for file in files}
     if len(formats) > 1:

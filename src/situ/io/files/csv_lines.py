@@ -164,7 +164,7 @@ def header_of(path: Path) -> CsvHeader | None:
 
 
 def _first_line(start: bytes) -> bytes:
-    """Up to the end of the first line that is not blank."""
+    """The text up to the end of the first line that is not blank."""
     text = len(start) - len(start.lstrip())
     end = start.find(b"\n", text)
     return start if end < 0 else start[: end + 1]

@@ -53,7 +53,7 @@ class JsonFormat:
 
     @classmethod
     def of_checked_file(cls, path: Path, stream: Stream) -> JsonFormat:
-        """For a file that `of_files` has seen."""
+        """The format of a file that `of_files` has checked already."""
         with open_text(path) as file:
             return cls(_BOM if file.read(len(_BOM)) == _BOM else b"", stream)
 

@@ -211,7 +211,7 @@ def open_text(path: Path) -> Iterator[pa.NativeFile]:
 
 
 def why_not_utf8(data: bytes) -> str | None:
-    """None for UTF-8.
+    """Says where the bytes are not UTF-8; None if they are.
 
     >>> why_not_utf8("Müller".encode("latin-1"))
     'not UTF-8: byte 0xfc at 2'

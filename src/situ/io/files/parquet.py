@@ -60,7 +60,8 @@ class ParquetFile:
             return table
 
     def time_range(self, row_group: int, stream: Stream) -> tuple[int, int] | None:
-        """From the statistics, where they are of every row and mean what the conversion makes of the values."""
+        """The first and the last time of a row group, from the file's statistics; None unless these cover every row and
+        mean what the conversion makes of the values."""
         time = next(attribute for attribute in stream.attributes if attribute.name == stream.time)
         time_type = type_found(time, stream, self.schema, str(self.path))
         if not (pa.types.is_timestamp(time_type) or pa.types.is_signed_integer(time_type)):

@@ -195,7 +195,7 @@ class Receiver:
 
 
 def _session(address: MqttAddress, former: Session | None) -> Session:
-    """The same client as before, unless the address names one."""
+    """The session to go on with: that of the client which the address names, else of the same client as before."""
     made_up = former.client_id if former else f"situ{uuid4().hex[:18]}"  # every broker takes 23 characters
     return Session(address.client_id or made_up, address.topic)
 

@@ -120,7 +120,7 @@ class Spool:
             return self._segments[-1].next
 
     def append(self, messages: Sequence[Message]) -> None:
-        """When this returns, the messages are on the disk."""
+        """Appends messages; when this returns, they are on the disk."""
         lines = [_message_to_line(message) for message in messages]
         with self._changing:
             segment = self._segments[-1]

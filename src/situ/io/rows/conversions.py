@@ -242,7 +242,7 @@ _FINER_THAN_MICROS = r"(\.[0-9]{6})[0-9]+"
 
 
 def _iso_to_timestamp(text: pa.Array) -> pa.Array:
-    """With a zone, or without one and then UTC. The rarer forms (mixed, nanoseconds) are tried last."""
+    """Reads times in ISO 8601; those without a zone are UTC. The rarer forms (mixed, nanoseconds) are tried last."""
     for zone in ("UTC", None):
         try:
             return text.cast(pa.timestamp("us", tz=zone)).cast(TIMESTAMP_ARROW)
