@@ -96,7 +96,7 @@ def _default_assign(rule: Rule, case: Case, attributes: tuple[str, ...] | None, 
 
 
 def _attributes_of_all(rule: Rule, scope: Scope) -> Iterator[Assignment]:
-    """For a subscription: `{alias}_{attribute}`, and `{alias}_count` of a repeating alias."""
+    """The default attributes of a subscription: `{alias}_{attribute}`, and `{alias}_count` of a repeating alias."""
     if isinstance(rule.kind, Aggregation):
         for name in rule.group_by:
             yield Assignment(name, GroupKey(name))

@@ -54,7 +54,7 @@ def unparse_expression(expression: Expression) -> str:
 
 
 def _unparse(expression: Expression, place: int) -> str:
-    """As text for a place that asks for a binding of at least `place`."""
+    """The text of an expression, in brackets where its place needs a binding of at least `place`."""
     match expression:
         case Binary(operator, left, right):
             binding = BINDING[operator]

@@ -22,7 +22,7 @@ def unparse_pattern(pattern: Pattern) -> str:
 
 
 def _pattern(pattern: Pattern, place: int) -> str:
-    """As text for a place that asks for a binding of at least `place`."""
+    """The text of a pattern, in brackets where its place needs a binding of at least `place`."""
     match pattern:
         case Step():
             return _step(pattern)
