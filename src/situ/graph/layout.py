@@ -66,7 +66,7 @@ def _path(reader: str, read: str, layer_of: Mapping[str, int]) -> tuple[Node, ..
 
 
 def _wish(node: Node, neighbours: Mapping[Node, list[Node]], middle: Mapping[Node, float]) -> float:
-    """Where a node would stand if it were alone: among its neighbours."""
+    """Where a node would stand if it were alone in its layer: in the middle of its neighbours."""
     return fmean(middle[other] for other in neighbours[node]) if neighbours[node] else middle[node]
 
 

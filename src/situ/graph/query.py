@@ -66,7 +66,7 @@ class Stream:
 
 
 class From(Enum):
-    """Where a window begins, unless at an alias."""
+    """The event from which a window is counted, unless an alias names it."""
 
     FIRST = "first"  # within T: last - first <= T
     PREVIOUS = "previous"  # within T from previous: between neighbours
@@ -89,7 +89,7 @@ class Assignment:
 
 
 class Skip(Enum):
-    """After a match: which later matches go."""
+    """Which later matches are left out after a match."""
 
     NONE = "no skip"
     TO_NEXT = "to next"

@@ -256,7 +256,8 @@ def _number(operator: ArithmeticOperator, expression: Binary, left: Type, right:
 
 
 def _exact(operand: Expression, type_: Type) -> Type:
-    """As Spark, an integer literal beside a decimal counts with its own digits, not with those of all integers."""
+    """The type of an integer literal beside a decimal: as in Spark, it has its own digits, not those of all
+    integers."""
     if isinstance(operand, Literal) and type(operand.value) is int:
         return decimal_of_literal(decimal.Decimal(operand.value))
     return type_
