@@ -36,7 +36,7 @@ def read_graphml(path: Path) -> Network:
 
 
 def _graph(path: Path) -> Any:
-    """Without directions, without parallel edges and loops, without single nodes."""
+    """Reads a graph, and drops directions, parallel edges, loops and nodes without an edge."""
     try:
         read = nx.read_graphml(path)
     except ParseError as error:
@@ -92,7 +92,7 @@ def _place(data: Mapping[str, Any], node: str, path: Path) -> tuple[float, float
 
 
 def _middle(places: list[tuple[float, float]]) -> tuple[float, float]:
-    """On the globe, so that it also holds across 180 degrees."""
+    """The middle of some places on the globe, so that it also holds across 180 degrees."""
     east, north = np.radians(places).T
     x, y, z = np.mean([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=1)
     return float(np.degrees(np.arctan2(y, x))), float(np.degrees(np.arctan2(z, np.hypot(x, y))))

@@ -24,7 +24,7 @@ _MAY_BE_NULL = ("x", "y", "operators", "load_per_s", "capacity_per_s")
 
 
 def read_json_network(path: Path) -> Network:
-    """As `write_json_network` writes it; NetworkError says what is wrong where."""
+    """Reads a network that `write_json_network` wrote; NetworkError says what is wrong, and where."""
     file = JsonFile(path, NetworkError)
     top = file.read()
     file.check_fields(top, "the top", ("sites", "links"), ())

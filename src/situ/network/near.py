@@ -99,7 +99,7 @@ def _root(parent: list[int], point: int) -> int:
 
 
 def _unite(parent: list[int], a: int, b: int) -> bool:
-    """Whether the two were apart."""
+    """Joins the trees of two points, and says whether they were apart before."""
     a, b = _root(parent, a), _root(parent, b)
     parent[a] = b
     return a != b

@@ -51,7 +51,7 @@ class Statistics:
             _check_amount(f"inter_arrival_s of {type_!r}", seconds, math.inf)
 
     def rate_per_s(self, type_: str) -> float:
-        """Of all sites together; 0 if it is not known."""
+        """The rate of an event type at all sites together; 0 if it is not known."""
         return float(sum(self.rates.get(type_, {}).values()))
 
 
@@ -90,7 +90,7 @@ def read_statistics(path: Path | str) -> Statistics:
 
 
 def write_statistics(statistics: Statistics, path: Path | str) -> None:
-    """As `read_statistics` reads it.
+    """Writes statistics as `read_statistics` reads them.
 
     >>> from tempfile import TemporaryDirectory
     >>> statistics = Statistics({"Vehicle": {"edge": 3.5}}, {"HardBraking": 0.1})

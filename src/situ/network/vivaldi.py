@@ -42,8 +42,8 @@ def coordinates_ms(network: Network, landmarks: Sequence[int]) -> F64:
 
 
 def _latencies(network: Network, landmarks: Sequence[int], rng: np.random.Generator) -> I64:
-    """From landmarks to all sites, in an order that names and numbers do not tell: from the first one outwards. Of too
-    many landmarks some are drawn."""
+    """The latencies from landmarks to all sites, from the first landmark outwards, so that names and numbers of sites
+    do not matter. Of too many landmarks some are drawn."""
     first, *others = dict.fromkeys(landmarks)
     ways = network.ways_from(first)
     others.sort(key=lambda site: (ways.latency_ns[site], ways.hops[site], ways.price[site]))

@@ -77,7 +77,7 @@ def adjacency(sites: int, ends: I64, latency_ns: I64, hops: I64, price: F64) -> 
 
 
 def ways_from(site: int, links: Adjacency) -> Ways:
-    """All sites can be reached."""
+    """The ways of minimum latency from one site to all others, all of which must be reachable."""
     sites = len(links.offset) - 1
     before = np.empty(sites, np.int64)
     matrices = _matrices(1, sites)
@@ -87,7 +87,7 @@ def ways_from(site: int, links: Adjacency) -> Ways:
 
 
 def ways_among(sources: Sequence[int], links: Adjacency) -> Matrices:
-    """One row for each source."""
+    """The same from several sites, one row for each of them."""
     sites = len(links.offset) - 1
     matrices = _matrices(len(sources), sites)
     _from_each(np.asarray(sources, np.int64), links, *matrices, np.empty(sites, np.int64), *_scratch(sites))
