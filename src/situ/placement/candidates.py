@@ -63,7 +63,7 @@ MOST_KEPT = 64
 
 
 def _some(numbers: I64) -> I64:
-    """At most so many, evenly spread, the fastest and the cheapest among them."""
+    """At most `MOST_KEPT` of the numbers, evenly spread, the first and the last among them."""
     if len(numbers) <= MOST_KEPT:
         return numbers
     return numbers[np.linspace(0, len(numbers) - 1, MOST_KEPT).round().astype(np.int64)]
@@ -76,7 +76,7 @@ def none_found(problem: Problem, number: int) -> Solutions:
 
 
 def _added(best: list[tuple[int, float]], front: Front) -> bool:
-    """Takes a site's front into that of all sites; whether any of it was worth keeping."""
+    """Takes a site's front into that of all sites, and says whether any of it was worth keeping."""
     merged = sorted([*best, *zip(map(int, front.latency_ns), map(float, front.cost), strict=True)])
     front_points: list[tuple[int, float]] = []
     for point in merged:
@@ -88,7 +88,7 @@ def _added(best: list[tuple[int, float]], front: Front) -> bool:
 
 
 def front_numbers(solutions: Solutions) -> I64:
-    """Of the solutions of all sites together, those that none beats."""
+    """The numbers of those solutions, of all sites together, that none beats in both latency and cost."""
     return front_within(solutions.latency_ns, solutions.cost)[2]
 
 
@@ -110,7 +110,7 @@ def centres(problem: Problem, number: int, solutions_of: Mapping[int, Solutions]
 
 
 def _vicinity(problem: Problem, around: I64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Of all sites, those no farther from any centre than the centres are from one another."""
+    """Marks the sites that are no farther from any centre than the centres are from one another."""
     farthest = np.zeros(len(problem.network.sites), np.int64)
     for site in around:
         np.maximum(farthest, problem.network.ways_from(int(site)).latency_ns, out=farthest)

@@ -33,7 +33,7 @@ class Coverage:
         return combinations_per_s * operator.selectivity
 
     def output_bursts(self, operator: PlannedOperator, rates: F64, bursts: F64) -> float:
-        """All events count one by one."""
+        """The bursts of the output, which are its events: they count one by one."""
         return self.output_rate(operator, rates)
 
     def need(self, operator: PlannedOperator, rates: F64, earlier: tuple[int, ...], step: tuple[int, ...]) -> Need:
@@ -51,7 +51,7 @@ class Coverage:
 
 
 def followers(rates: F64, each: tuple[bool, ...], window_s: float) -> float:
-    """In how many ways, on average, events of these rates follow one another within a window.
+    """The mean number of ways in which events of these rates follow one another within a window.
 
     After an event, the next one of a rate comes after a time of density r e^-rt (and is the only one), any one of them
     after a time of density r. The density of the sum is their convolution; its integral up to the window is an entry

@@ -55,7 +55,8 @@ def overloaded_sites(problem: Problem, placed: Sequence[Placed]) -> tuple[int, .
 
 
 def overload(problem: Problem, placed: Sequence[Placed]) -> float:
-    """By how much sites have more than they may, all together: operators, and load as a share of that of the plan."""
+    """The sum, over all sites, of what they have beyond their limits: operators, and load as a share of the plan's
+    load."""
     return sum(_overloads(problem, placed).values())
 
 

@@ -58,7 +58,7 @@ def problem_of(
 
 
 def _centre(problem: Problem) -> int:
-    """Of the sites where gathering all events costs least, the first by name."""
+    """The site where gathering all events costs least; of several, the first by name."""
     costs = np.sum([gathering.cost for gathering in problem.gatherings.values()], axis=0)
     best = np.flatnonzero(costs <= costs.min() * (1 + 1e-12))
     return min(map(int, best), key=lambda site: problem.network.names[site])
@@ -113,7 +113,8 @@ def _follows_plainly(part: object) -> bool:
 
 
 def _window_s(operator: Operator, case: Case) -> float:
-    """From the first event to the last; between neighbours, it may be as long for each."""
+    """The longest time from the first event of a match to its last, in seconds; PlacementError if there is no
+    window."""
     longest = longest_us(case)
     if longest is None:
         raise PlacementError(

@@ -29,7 +29,7 @@ class PaperCosts:
         return combinations_per_s * operator.selectivity
 
     def output_bursts(self, operator: PlannedOperator, rates: F64, bursts: F64) -> float:
-        """All events count one by one."""
+        """The bursts of the output, which are its events: they count one by one."""
         return self.output_rate(operator, rates)
 
     def need(self, operator: PlannedOperator, rates: F64, earlier: tuple[int, ...], step: tuple[int, ...]) -> Need:

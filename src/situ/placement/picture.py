@@ -70,7 +70,7 @@ class Scene:
 
     @cached_property
     def colour(self) -> dict[str, str]:
-        """Of every event type."""
+        """The colour of every event type."""
         events = [*self.problem.sources, *self.problem.number]
         return {event: COLOURS[number % len(COLOURS)] for number, event in enumerate(events)}
 

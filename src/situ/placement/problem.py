@@ -106,7 +106,7 @@ class Gathering:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Of the events of a step, the fraction that is sent; and how often requests for them begin."""
+    """The fraction of a step's events that is sent, and how often per second requests for them begin."""
 
     fraction: float
     starts_per_s: float = 0.0
@@ -219,7 +219,7 @@ class Problem:
 
     @cached_property
     def gatherings(self) -> dict[str, Gathering]:
-        """Of every primitive event."""
+        """What it costs, and how long it takes, to gather each primitive event at each site."""
         return {event: self._gathering(sources) for event, sources in self.sources.items()}
 
     def _gathering(self, sources: Sources) -> Gathering:

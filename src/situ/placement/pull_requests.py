@@ -46,7 +46,8 @@ def covered_by_seq(earlier: Rates) -> float:
 
 
 def covered_by_and(earlier: Rates) -> float:
-    """Some window around the event has one of each input. Of one input: 1 - exp(-2 rate).
+    """The probability that some window around an event has one event of each input. For one input it is 1 - exp(-2
+    rate).
 
     Of two, a and b being the probabilities of an event within a window: both come before it, or both after it, or one
     before and one after it, not further apart than a window. A third input and more are taken as independent, with

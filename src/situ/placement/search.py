@@ -235,7 +235,7 @@ def whole_plans(problem: Problem, solutions_of: Mapping[int, Solutions]) -> Whol
 
 
 def whole_front(problem: Problem, output: int, solutions: Solutions) -> tuple[I64, F64, I64]:
-    """Of one output's solutions, those that none beats when the root has its events: latency, cost, number."""
+    """The latency, cost and number of those solutions of an output that none beats, counted up to the root."""
     latency = solutions.latency_ns + problem.way_to_root_ns[solutions.site]
     rate = problem.rates[problem.operators[output].name]
     cost = solutions.cost + rate * problem.costs_from(problem.root)[solutions.site]
@@ -243,7 +243,7 @@ def whole_front(problem: Problem, output: int, solutions: Solutions) -> tuple[I6
 
 
 def front_within(latency: I64, cost: F64, limit_ns: int = NO_LIMIT_NS) -> tuple[I64, F64, I64]:
-    """Of some plans, those within a limit that none beats, with their numbers."""
+    """The latency, cost and number of those plans within a limit that no other beats in both."""
     order = np.lexsort((cost, latency))
     order = order[latency[order] <= limit_ns]
     falls = cost[order] < np.minimum.accumulate(np.concatenate([[np.inf], cost[order]]))[:-1]
@@ -252,7 +252,8 @@ def front_within(latency: I64, cost: F64, limit_ns: int = NO_LIMIT_NS) -> tuple[
 
 
 def _together(fronts: Sequence[tuple[I64, F64, I64]]) -> Whole:
-    """For each latency at which one of the fronts becomes cheaper: the cheapest of each."""
+    """Joins the fronts of all outputs: at each latency where one of them becomes cheaper, the cheapest solution of
+    each."""
     if any(len(latency) == 0 for latency, _, _ in fronts):
         return Whole(np.empty(0, np.int64), np.empty(0), np.empty((0, len(fronts)), np.int64))
     latencies = np.unique(np.concatenate([latency for latency, _, _ in fronts]))
