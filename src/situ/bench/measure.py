@@ -105,7 +105,7 @@ def timer(engine: Engine, master: str | None = None, conf: Mapping[str, str] | N
 
 
 def median_seconds(time_query: TimeQuery, text: str, directory: Path) -> float:
-    """Of warm runs."""
+    """The median time of warm runs of a query."""
     _, *warm = (time_query(text, directory).seconds for _ in range(1 + WARM_RUNS))
     return statistics.median(warm)
 
@@ -120,7 +120,7 @@ def measure(time_query: TimeQuery, workload: Workload, cache: Path) -> Measureme
 def measure_beside(
     peer: Callable[[Workload], PeerRun], time_query: TimeQuery, workload: Workload, peer_events: int, cache: Path
 ) -> Measurement:
-    """The same, and a peer on the first `peer_events` of the events; both must find the same matches there.
+    """Measures a workload, and a peer on the first `peer_events` of its events; both must find the same matches there.
 
     The peer always groups by key: of a query that does not, only the speed is compared.
     """
@@ -137,7 +137,7 @@ def measure_beside(
 
 
 def time_embedded(text: str, directory: Path) -> Timed:
-    """With the embedded engine: from text and files to columns of matches."""
+    """Times the embedded engine, from text and files to columns of matches."""
     from situ.io.files.by_suffix import open_source
     from situ.lang.parse import parse
     from situ.lang.resolve import resolve

@@ -204,7 +204,7 @@ def _joined(spark: SparkSession, vehicles: DataFrame, asking: Interests, crossed
 
 
 def _detected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All waves of a partition's interests, less those that are not delivered."""
+    """Counts the waves of a partition's interests that are to be delivered, and the pairs that were read."""
     rows = pa.Table.from_batches(list(batches))
     waves = 0
     if rows.num_rows:
@@ -236,7 +236,7 @@ def _slice(time_us: Column, slice_us: int) -> Column:
 
 
 def streaming_figures(say: Say) -> Iterator[BenchFigure]:
-    """Of Figure 6a: what the streaming optimiser leaves out, and one moving query beside static graphs."""
+    """Measures, as in Figure 6a, what the streaming optimiser leaves out, and one moving query beside static graphs."""
     say("streaming optimiser, static graphs (minutes)")
     curves = figure_6a(FULL, SEED, lambda *_: None).curves
     fewer = {}
@@ -255,7 +255,7 @@ def streaming_figures(say: Say) -> Iterator[BenchFigure]:
 
 
 def initialisation_figures(say: Say) -> Iterator[BenchFigure]:
-    """Of Figure 6d."""
+    """Measures, as in Figure 6d, how complete results are after window initialisation."""
     say("initialisation by windows")
     curves = figure_6d(FULL, SEED, lambda *_: None).curves
     complete, overhead = ([y for _, y in curves[f"windows: {what}"]] for what in ("completeness", "overhead"))
@@ -267,7 +267,7 @@ def initialisation_figures(say: Say) -> Iterator[BenchFigure]:
 
 
 def predictor_figures(say: Say) -> Iterator[BenchFigure]:
-    """Of Figures 6e and 6f."""
+    """Measures, as in Figures 6e and 6f, how long switches take with and without prediction."""
     say("query predictor")
     latencies = as_long_as_on_demand(traffic(FULL, SEED))
     for name, seconds, precision in (
@@ -280,7 +280,7 @@ def predictor_figures(say: Say) -> Iterator[BenchFigure]:
 
 
 def migration_figures(say: Say) -> Iterator[BenchFigure]:
-    """Of Figure 6h."""
+    """Measures, as in Figure 6h, how much less migration plans use of the network than greedy migration."""
     say("migration plans")
     share = saved(SEED)
     detail = "bandwidth-delay product; 100,000 KiB of state, 41 brokers, exact future"

@@ -185,7 +185,8 @@ MOST_PER_S = (0.1, 1.0, 10.0, 100.0)
 
 
 def draw_ratios(say: Say, sites: int, seeds: Sequence[int], out: Path) -> None:
-    """The same over windows, all of one length, and over rates, from a thousandth of the highest to the highest."""
+    """Draws the ratios of `ratio_figures` over windows, all of one length, and over rates, from a thousandth of the
+    highest to the highest."""
     from matplotlib.figure import Figure as Drawing
 
     windows = [(window, CaseShape(windows_s=(window, window))) for window in WINDOWS_S]

@@ -155,7 +155,7 @@ def _bring(
 
 @jit_with_memory
 def _front(offset: I64, way: I64, own: I64, cost: F64, step_of: I64, limit: int) -> tuple[I64, F64, I64, int]:
-    """All combinations of the solutions of inputs; the front of them, by growing latency, and its size."""
+    """The front of all combinations of the inputs' solutions, by growing latency, and its size."""
     inputs, steps, size = len(offset) - 1, step_of.max() + 1, 0
     front_y, front_c, front_k = np.empty(64, np.int64), np.empty(64), np.empty((64, inputs), np.int64)
     at = offset[:-1].copy()
@@ -214,5 +214,5 @@ def _inserted(front_y: I64, front_c: F64, front_k: I64, size: int, y: int, c: fl
 
 @jit_with_memory
 def _doubled(column: Any) -> Any:
-    """With room for twice as many rows."""
+    """A copy with room for twice as many rows."""
     return np.concatenate((column, np.empty_like(column)))

@@ -103,7 +103,7 @@ TOLERANCE = 0.1
 class Judgement:
     """Whether something has grown: medians of the second and of the last quarter."""
 
-    what: str
+    name: str
     second: float
     last: float
     flat: bool
@@ -113,7 +113,7 @@ def judge(samples: Sequence[Sample]) -> list[Judgement]:
     """Compares the last quarter of a run with the second.
 
     >>> run = [Sample(n, n, n, 1 << 20, 1 << 28, 1 << 29, (n * 100) << 20, 300) for n in range(8)]
-    >>> [judgement.what for judgement in judge(run) if not judgement.flat]
+    >>> [judgement.name for judgement in judge(run) if not judgement.flat]
     ['memory of Python workers']
     """
     end = max(sample.events for sample in samples)
@@ -235,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for judgement in judgements:
         word, colour = ("flat", "green") if judgement.flat else ("grows", "red")
         console.print(
-            f"{judgement.what:32} {_short(judgement.second):>10} -> {_short(judgement.last):>10}  {word}", style=colour
+            f"{judgement.name:32} {_short(judgement.second):>10} -> {_short(judgement.last):>10}  {word}", style=colour
         )
     flat = all(judgement.flat for judgement in judgements)
     console.print("nothing grows" if flat else "something grows", style="bold green" if flat else "bold red")

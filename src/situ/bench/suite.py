@@ -118,7 +118,7 @@ def _growth(engine: Engine, say: Say) -> Iterator[BenchFigure]:
 
 
 def _many_queries(engine: Engine, cache: Path, say: Say) -> BenchFigure:
-    """All triples of neighbouring types as subscriptions of one file, against the one of `next`."""
+    """Measures all triples of neighbouring types as subscriptions of one file, against the one of `next`."""
     workload = Workload()
     say(f"{workload.types - 2} queries: {engine}")
     directory = stream_on_disk(workload, cache)
@@ -133,7 +133,7 @@ def _many_queries(engine: Engine, cache: Path, say: Say) -> BenchFigure:
 
 
 def _latency(say: Say) -> Iterator[BenchFigure]:
-    """Of a streaming query, from the event to the sink; with a picture."""
+    """Measures the latency of a streaming query, from the event to the sink, and draws it."""
     from situ.bench.latency import draw, measure_latency
     from situ.bench.measure import STREAMING_CONF
     from situ.runtime.spark.session.session import borrowed_session
@@ -167,7 +167,8 @@ def _placement(say: Say) -> Iterator[BenchFigure]:
 
 
 def _moving(say: Say) -> Iterator[BenchFigure]:
-    """Of moving subscriptions; `python -m situ.bench.mobility` and `python -m situ.bench.reuse` have these alone."""
+    """Measures moving subscriptions; `python -m situ.bench.mobility` and `python -m situ.bench.reuse` have these
+    alone."""
     from situ.bench import mobility, reuse
     from situ.bench.sections import figures_of
 
