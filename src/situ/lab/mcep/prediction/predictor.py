@@ -101,12 +101,12 @@ def determine_interests(
     held = shape.holds(event_x, event_y, places.x, places.y)
     quality = quality_of_masks(held, held)  # [p, f]: that of what f processes for what p asks
     serves = (quality.precision > choice.precision) & (quality.recall > choice.recall)
-    costs = holds.sum(axis=1)
+    costs = held.sum(axis=1)
     away = (places.x - predicted[0]) ** 2 + (places.y - predicted[1]) ** 2
     left, chosen, total = np.ones(len(places), np.bool_), np.zeros(len(places), np.bool_), 0
     order = []
     while left.any():
-        place = _next(choice.policy, left, chosen, holds, away)
+        place = _next(choice.policy, left, chosen, held, away)
         left[place] = False
         if not serves[place, chosen].any() and total + costs[place] <= choice.most_events:
             chosen[place] = True
@@ -115,12 +115,12 @@ def determine_interests(
     return np.array(order, np.int64)
 
 
-def _next(policy: Policy, left: Mask, chosen: Mask, holds: Mask, away: F64) -> int:
+def _next(policy: Policy, left: Mask, chosen: Mask, held: Mask, away: F64) -> int:
     """Line 6. Of equals, the place that comes first."""
     match policy:
         case "greedy":  # as in greedy set cover: the region with the most events that no chosen one holds
-            covered = holds[chosen].any(axis=0)
-            return int(np.argmax(np.where(left, (holds & ~covered).sum(axis=1), -1)))
+            covered = held[chosen].any(axis=0)
+            return int(np.argmax(np.where(left, (held & ~covered).sum(axis=1), -1)))
         case "location":
             return int(np.argmin(np.where(left, away, np.inf)))
         case _:

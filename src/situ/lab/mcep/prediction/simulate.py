@@ -96,18 +96,18 @@ def simulate(
         runs += _Consumer.of(events, consumer, settings.recent_us).switches(events, settings, rng)
     if not runs:
         raise InputError("none of the consumers switches twice", remedy="Name consumers with more location updates.")
-    times_of_runs = events.complex_events([run.region for run in runs], [run.atoms for run in runs])
+    found = events.complex_events([run.region for run in runs], [run.atoms for run in runs])
     is_complete = events.query.complete
     delivered = []
-    for run, times in zip(runs, times_of_runs, strict=True):
-        known_us = run.progress.known_at(times)
-        delivered.append(len(times) if is_complete else int(np.count_nonzero(known_us <= run.region.end_us)))
+    for run, times in zip(runs, found, strict=True):
+        known = run.progress.known_at(times)
+        delivered.append(len(times) if is_complete else int(np.count_nonzero(known <= run.region.end_us)))
     quality = quality_of_sets(_sets([run.asked for run in runs]), _sets([run.atoms[: run.done] for run in runs]))
     return Switches(
         np.array([run.late_us for run in runs]),
         quality.precision,
         quality.recall,
-        np.array([len(times) for times in times_of_runs]),
+        np.array([len(times) for times in found]),
         np.array(delivered),
         np.array([run.done + run.given_up for run in runs]),
         np.array([run.prepared for run in runs]),
@@ -172,31 +172,31 @@ class _Consumer:
         return cls(updates.times_us[track], updates.x[track], updates.y[track], regions)
 
     def switches(self, events: QueryEvents, settings: PredictionSettings, rng: np.random.Generator) -> list[_Switch]:
-        switches_made: list[_Switch] = []
+        found: list[_Switch] = []
         free_us = EVER
-        for number, interest in enumerate(self.regions):
-            if interest.end_us == NO_DEADLINE:
+        for number, asked in enumerate(self.regions):
+            if asked.end_us == NO_DEADLINE:
                 break
-            graphs = self._prepared(events, interest, settings, rng) if number else []
-            switch = _switch(events, interest, graphs, max(free_us, interest.start_us), settings)
+            graphs = self._prepared(events, asked, settings, rng) if number else []
+            switch = _switch(events, asked, graphs, max(free_us, asked.start_us), settings)
             if events.query.complete:
                 free_us = int(switch.progress.done_us[-1]) if len(switch.atoms) else free_us
-            switches_made.append(switch)
-        return switches_made[1:]
+            found.append(switch)
+        return found[1:]
 
     def _prepared(
-        self, events: QueryEvents, interest: Processing, settings: PredictionSettings, rng: np.random.Generator
+        self, events: QueryEvents, asked: Processing, settings: PredictionSettings, rng: np.random.Generator
     ) -> list[_Graph]:
         """The graphs that run when an interest starts."""
         predictor = settings.predictor
-        updates_known = 0 if predictor is None else self._deployed_at(events, interest, predictor, settings)
-        if predictor is None or updates_known == 0:
+        known = 0 if predictor is None else self._deployed_at(events, asked, predictor, settings)
+        if predictor is None or known == 0:
             return []
         if predictor.eagerness_us == "expected":
-            begin_us = int(self.times_us[updates_known - 1])
+            begin_us = int(self.times_us[known - 1])
         else:
-            begin_us = interest.start_us - predictor.eagerness_us
-        predicted = self._predicted(updates_known, interest.start_us)
+            begin_us = asked.start_us - predictor.eagerness_us
+        predicted = self._predicted(known, asked.start_us)
         places = scattered(*predicted, predictor.radius_m, predictor.places, rng)
         recent = events.between(begin_us - settings.recent_us, begin_us)
         thresholds = _thresholds(events)
@@ -205,57 +205,57 @@ class _Consumer:
         return [_Graph(float(places.x[k]), float(places.y[k]), begin_us) for k in chosen]
 
     def _deployed_at(
-        self, events: QueryEvents, interest: Processing, predictor: Predictor, settings: PredictionSettings
+        self, events: QueryEvents, asked: Processing, predictor: Predictor, settings: PredictionSettings
     ) -> int:
         """How many updates are known when graphs are deployed; 0 if they cannot be."""
         if predictor.eagerness_us != "expected":
-            return int(np.searchsorted(self.times_us, interest.start_us - predictor.eagerness_us, side="right"))
+            return int(np.searchsorted(self.times_us, asked.start_us - predictor.eagerness_us, side="right"))
         longest_us = events.query.lifetime_us + max(events.query.before_us.values())
-        first, last = np.searchsorted(self.times_us, [interest.start_us - longest_us, interest.start_us])
-        for updates_known in range(max(int(first), 1), int(last) + 1):
-            x, y = self._predicted(updates_known, interest.start_us)
-            now_us = int(self.times_us[updates_known - 1])
+        first, last = np.searchsorted(self.times_us, [asked.start_us - longest_us, asked.start_us])
+        for known in range(max(int(first), 1), int(last) + 1):
+            x, y = self._predicted(known, asked.start_us)
+            now_us = int(self.times_us[known - 1])
             there = events.atoms(Processing(x, y, now_us, now_us))
-            following_us = 2 * now_us - int(self.times_us[updates_known - 2]) if updates_known > 1 else now_us
-            if interest.start_us - following_us < len(there) * settings.latency_us:
-                return updates_known  # at the next update it would be too late
+            following_us = 2 * now_us - int(self.times_us[known - 2]) if known > 1 else now_us
+            if asked.start_us - following_us < len(there) * settings.latency_us:
+                return known  # at the next update it would be too late
         return int(last)
 
-    def _predicted(self, updates_known: int, at_us: int) -> tuple[float, float]:
-        return dead_reckoning(self.times_us[:updates_known], self.x[:updates_known], self.y[:updates_known], at_us)
+    def _predicted(self, known: int, at_us: int) -> tuple[float, float]:
+        return dead_reckoning(self.times_us[:known], self.x[:known], self.y[:known], at_us)
 
 
 def _switch(
-    events: QueryEvents, interest: Processing, graphs: list[_Graph], free_us: int, settings: PredictionSettings
+    events: QueryEvents, asked: Processing, graphs: list[_Graph], free_us: int, settings: PredictionSettings
 ) -> _Switch:
     """The switch to an interest; what came before it is delivered at `free_us`."""
-    used = _best(events, interest, graphs, settings)
-    place = graphs[used] if used >= 0 else _Graph(interest.x, interest.y, free_us)
-    region = Processing(place.x, place.y, interest.start_us, interest.end_us)
+    used = _best(events, asked, graphs, settings)
+    place = graphs[used] if used >= 0 else _Graph(asked.x, asked.y, free_us)
+    region = Processing(place.x, place.y, asked.start_us, asked.end_us)
     atoms = events.atoms(region)
     progress = Progress.of(events.times_us[atoms], place.begin_us, settings.latency_us)
-    history_us = max(progress.done_before(interest.start_us), free_us)
+    history_us = max(progress.done_before(asked.start_us), free_us)
     is_complete = events.query.complete
     given_up = 0
     for number, graph in enumerate(graphs):
         if number != used:
-            read = events.atoms(Processing(graph.x, graph.y, interest.start_us, interest.start_us))
+            read = events.atoms(Processing(graph.x, graph.y, asked.start_us, asked.start_us))
             progress_there = Progress.of(events.times_us[read], graph.begin_us, settings.latency_us)
-            given_up += progress_there.count_done(interest.start_us)
+            given_up += progress_there.count_done(asked.start_us)
     return _Switch(
         region,
         atoms,
         progress,
-        events.atoms(interest),
-        len(atoms) if is_complete else progress.count_done(interest.end_us),
-        (history_us if is_complete else min(history_us, interest.end_us)) - interest.start_us,
+        events.atoms(asked),
+        len(atoms) if is_complete else progress.count_done(asked.end_us),
+        (history_us if is_complete else min(history_us, asked.end_us)) - asked.start_us,
         len(graphs),
         given_up,
         used < 0,
     )
 
 
-def _best(events: QueryEvents, interest: Processing, graphs: list[_Graph], settings: PredictionSettings) -> int:
+def _best(events: QueryEvents, asked: Processing, graphs: list[_Graph], settings: PredictionSettings) -> int:
     """The prepared graph whose quality on the most recent events suffices, and is the best; -1 if there is none."""
     if not graphs:
         return -1

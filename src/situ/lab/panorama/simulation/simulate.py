@@ -187,25 +187,25 @@ class _Simulation:
 
     # --- events
 
-    def observe(self, occurred: Mapping[str, Occurred]) -> None:
+    def observe(self, given: Mapping[str, Occurred]) -> None:
         streams = [stream.name for stream in self.graph.streams]
-        for name in occurred:
+        for name in given:
             if name not in streams:
                 raise InputError(f"no stream {name!r} in the query", remedy=did_you_mean(name, streams))
         for stream in self.graph.streams:
             if stream.name not in self.problem.sources:
                 continue
-            if stream.name not in occurred:
+            if stream.name not in given:
                 raise InputError(f"no events of {stream.name}", remedy="Give a table of them, if need be without rows.")
             known = observed(stream, given[stream.name])
             sources = self.problem.sources[stream.name].sites
-            elsewhere = events.sites[~np.isin(events.sites, sources)]
+            elsewhere = known.sites[~np.isin(known.sites, sources)]
             if len(elsewhere):
                 raise InputError(
                     f"{stream.name} occurs at site number {elsewhere[0]}, which is not one of its sources",
                     remedy="Give rates for all sites where it occurs.",
                 )
-            self.events[stream.name] = events
+            self.events[stream.name] = known
 
     def _accepted(self, event: str, filter_: Filter) -> npt.NDArray[np.bool_]:
         batch, calls = self.events[event].batch, Calls(functions=self.functions, errors=Counter())
@@ -215,17 +215,17 @@ class _Simulation:
         return np.logical_or.reduce(masks)
 
     def _way_ns(self, event: str, site: int) -> I64:
-        """How long events take to a site, from the site of each of them."""
+        """From the site of each event."""
         return self.problem.network.ways_from(site).latency_ns[self.events[event].sites]
 
     def _arrived_at(self, site: int, event: str) -> I64:
         """When each event arrives at a site, for all that is pushed there and has been pulled so far."""
         if (site, event) not in self._arrived:
-            events = self.events[event]
-            arrived = np.full(len(events), NEVER)
+            known = self.events[event]
+            arrived = np.full(len(known), NEVER)
             for filter_ in self._pushed[site, event]:
                 accepted = self._accepted(event, filter_)
-                arrived[accepted] = (events.available_ns + self._way_ns(event, site))[accepted]
+                arrived[accepted] = (known.available_ns + self._way_ns(event, site))[accepted]
             self._arrived[site, event] = arrived
         return self._arrived[site, event]
 
@@ -242,16 +242,12 @@ class _Simulation:
                 if earlier:
                     needed &= self._pull(reader, earlier, number, rows, needed)
                 rows[event] = np.flatnonzero(needed)
-        inputs = {
-            event: self.events[event].batch.view(event_rows) for event, event_rows in rows.items() if len(event_rows)
-        }
-        detected_events = reader.operator.process(inputs, NO_DEADLINE).events
-        detected_events = detected_events.take(np.argsort(detected_events.times, kind="stable"))
-        detected = latest_of_origins(detected_events, {event: self._arrived_at(site, event) for event in rows})
-        self.complex_events[name] = _table(reader.context, detected_events)
-        self.events[name] = SimulatedEvents(
-            numbered(name, detected_events), np.full(len(detected_events), site), detected
-        )
+        inputs = {event: self.events[event].batch.view(some) for event, some in rows.items() if len(some)}
+        made = reader.operator.process(inputs, NO_DEADLINE).events
+        made = made.take(np.argsort(made.times, kind="stable"))
+        detected = latest_of_origins(made, {event: self._arrived_at(site, event) for event in rows})
+        self.complex_events[name] = _table(reader.context, made)
+        self.events[name] = SimulatedEvents(numbered(name, made), np.full(len(made), site), detected)
 
     def _pull(
         self,
@@ -272,17 +268,17 @@ class _Simulation:
             number,
         )
         event = names[number]
-        pull_known_ns, events = known_ns(windows, self.events[event].batch.times), self.events[event]
-        pulled = np.flatnonzero(accepted & (pull_known_ns != NEVER))
-        way = self._way_ns(event, site)[pulled]
-        leaves = np.maximum(events.available_ns[pulled], pull_known_ns[pulled] + way)
+        known, events = known_ns(windows, self.events[event].batch.times), self.events[event]
+        asked = np.flatnonzero(accepted & (known != NEVER))
+        way = self._way_ns(event, site)[asked]
+        leaves = np.maximum(events.available_ns[asked], known[asked] + way)
         arrived = self._arrived_at(site, event)
-        first = leaves + way < arrived[pulled]
-        arrived[pulled[first]] = (leaves + way)[first]
-        waited = int((leaves - events.available_ns[pulled])[first].max(initial=0))
+        first = leaves + way < arrived[asked]
+        arrived[asked[first]] = (leaves + way)[first]
+        waited = int((leaves - events.available_ns[asked])[first].max(initial=0))
         self.buffered_ns[event] = max(self.buffered_ns.get(event, 0), waited)
         self._needs[site, event].setdefault(reader.filters[event], []).append(windows)
-        return pull_known_ns != NEVER
+        return known != NEVER
 
     # --- what was counted
 
@@ -303,12 +299,12 @@ class _Simulation:
         number = self.problem.number.get(event)
         sources = self.problem.sources[event].sites if number is None else np.array([self.placed[number].site])
         lead_ns = int(self.problem.network.ways_from(site).latency_ns[sources].max())
-        requests_of_readers = (
+        asked = (
             requests(joined(needs), lead_ns)
             for filter_, needs in self._needs[site, event].items()
             if filter_ not in self._pushed[site, event]
         )
-        return Sent(event, site, arrived, cost, sum(requests_of_readers, NO_REQUESTS), float(costs[sources].sum()))
+        return Sent(event, site, arrived, cost, sum(asked, NO_REQUESTS), float(costs[sources].sum()))
 
     def _enlarged_ns(self) -> dict[str, int]:
         until = latencies(self.problem, self.placed)
@@ -319,8 +315,8 @@ class _Simulation:
 
 
 def _reader(planned: PlannedOperator, placed: Placed, context: Context) -> _OperatorAtSite:
-    input_numbers = sorted(number for step in placed.steps for number in step)
-    if input_numbers != list(range(len(planned.inputs))) or not all(placed.steps):
+    given = sorted(number for step in placed.steps for number in step)
+    if given != list(range(len(planned.inputs))) or not all(placed.steps):
         raise PlacementError(
             f"the steps {placed.steps} of {planned.name} do not take each of its {len(planned.inputs)} inputs once",
             remedy="Name every input in one step.",

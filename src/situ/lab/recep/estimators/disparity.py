@@ -58,7 +58,7 @@ def _count_held(
     held: I64,
 ) -> None:
     for k in range(len(held)):
-        count = 0
+        found = 0
         for j in range(used_offsets[k], used_offsets[k + 1]):
             r = used[j]
             x_r, y_r, reach_x, reach_y = middle_x[r], middle_y[r], half_x[r], half_y[r]
