@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from situ.flow.clock import BEGINNING, Clock
+from situ.core.time import BEGINNING
+from situ.flow.clock import Clock
 from situ.graph.query import Stream
 
 SECOND = 1_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from situ.core.errors import StateError
 from situ.core.functions import default
-from situ.flow.clock import BEGINNING
+from situ.core.time import BEGINNING
 from situ.flow.flow import Flow, Port
 from situ.graph.operators import OperatorGraph
 from situ.kernel.batch import Batch

@@ -27,7 +27,7 @@ from runtime.spark.test_moving_stream import found_by, near_of, pieces_of, strea
 from runtime.spark.without_spark import detect_without_spark
 from situ.core.errors import SituWarning
 from situ.core.functions import default
-from situ.kernel.arrays import NO_DEADLINE
+from situ.core.time import END
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.reuse.regions import REST, TRIAL, beginning, share
@@ -153,9 +153,7 @@ def test_shares_are_exact(seed: int, is_round: bool) -> None:
 
 def test_of_the_time_to_come_regions_say_how_much_they_share() -> None:
     nothing = PlacedEvents.of(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), Shape(10.0, 10.0))
-    open_ = Regions(
-        np.zeros(3, np.int64), np.full(3, NO_DEADLINE), np.array([0.0, 4.0, 0.0]), np.array([0.0, 0.0, 4.1])
-    )
+    open_ = Regions(np.zeros(3, np.int64), np.full(3, END), np.array([0.0, 4.0, 0.0]), np.array([0.0, 0.0, 4.1]))
     none = np.zeros(0)
     shared = share(nothing, none, none, none.astype(np.int64), open_, 0.8, 0.8, beginning())
     assert shared.by.tolist() == [0, 0, 2]

@@ -9,7 +9,7 @@ import pytest
 
 from flow.test_clock import SECOND, clock
 from situ.core.errors import InputError
-from situ.flow.clock import BEGINNING
+from situ.core.time import BEGINNING
 from situ.runtime.embedded.engine import Engine, Output
 
 # ---- the clock

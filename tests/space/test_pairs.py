@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from situ.core.time import END
 from situ.graph.query import Update
-from situ.kernel.arrays import NO_DEADLINE
 from situ.mobility.interests import Interests, Updates, interests_of
 from situ.space.geometry import Shape
 from situ.space.pairs import PlacedEvents, Regions
@@ -56,7 +56,7 @@ def begun(update: Update | None, *places: tuple[int, float]) -> Interests:
 def test_updates_that_begin_an_interest(update: Update | None, starts: list[int]) -> None:
     found = begun(update, (0, 0.0), (1, 0.0), (2, 1.0), (5, 4.0), (6, 5.0), (9, 9.0))
     assert found.start_us.tolist() == starts
-    assert found.end_us.tolist() == [*starts[1:], NO_DEADLINE]
+    assert found.end_us.tolist() == [*starts[1:], END]
     assert found.number.tolist() == list(range(1, len(starts) + 1))
 
 

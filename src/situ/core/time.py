@@ -19,6 +19,10 @@ UNITS: dict[str, int] = {
 #: Durations lie within this many microseconds (73,000 years), so that sums with times never overflow.
 LIMIT = 2**61
 
+#: Before every event, and after the last one: no time has passed yet, and no event will come any more.
+BEGINNING = int(np.iinfo(np.int64).min)
+END = int(np.iinfo(np.int64).max)
+
 #: The first and the last time that an event may have: of the years 1 to 9999, as in the calendars of Python and SQL.
 #: Microseconds that are sent as milliseconds lie beyond.
 FIRST_TIME_US = -62_135_596_800_000_000

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
+from situ.core.time import BEGINNING
 from situ.graph.query import Stream
-
-#: Before every event.
-BEGINNING = int(np.iinfo(np.int64).min)
 
 #: The source of rows that come without the name of one: a stream that nobody divided has this one only.
 ONLY_SOURCE = ""

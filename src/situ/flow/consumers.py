@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from situ.core.time import END
 from situ.flow.active import Active, in_order_of_keys
 from situ.graph.query import Update
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.arrays import I64
 from situ.kernel.state.groups import GroupIndex
 from situ.mobility.interests import Interests, Updates
 
@@ -80,7 +81,7 @@ class Consumers:
             count = count + np.where(is_known, before.interests.number[row_before] - 1, 0)
         interests = replace(interests, consumer=names.take(pa.array(row)), number=count)
         keys[has_begun] = self._new_keys(interests.take(has_begun))
-        has_ended = interests.end_us != NO_DEADLINE
+        has_ended = interests.end_us != END
         ended, passing, begun, lasting = (
             in_order_of_keys(interests.take(rows), keys[rows])
             for rows in (~has_begun & has_ended, has_begun & has_ended, has_begun & ~has_ended, ~has_ended)

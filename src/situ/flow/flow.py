@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
+from situ.core.time import BEGINNING
 from situ.core.types import to_arrow
-from situ.flow.clock import BEGINNING
 from situ.flow.inbox import Inbox, distinct
 from situ.graph.operators import Operator
 from situ.graph.query import Stream

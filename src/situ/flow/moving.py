@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
+from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
 from situ.flow.active import Active, Switch, in_spatiotemporal_order
-from situ.flow.clock import BEGINNING
 from situ.flow.consumers import Consumers
 from situ.flow.flow import Flow, Port
 from situ.flow.inbox import CARRIED, Inbox, distinct
 from situ.graph.query import Stream
-from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import (
     ORIGINS,
     Batch,
@@ -135,18 +135,16 @@ class MovingFlow:
             return self._nothing
         self._read(passed)
         switch = self._switch(passed)
-        complex_events = [
-            self._deliver(self._fresh(), piece, BEGINNING, NO_DEADLINE) for piece in self._pieces(switch.passing)
-        ]
+        complex_events = [self._deliver(self._fresh(), piece, BEGINNING, END) for piece in self._pieces(switch.passing)]
         begun = list(self._pieces(switch.begun))
         joining = begun if self._may_join and len(begun) == 1 else []
         complex_events.append(self._deliver_together(switch, joining, passed))
-        if len(switch.ending) and passed != NO_DEADLINE:
+        if len(switch.ending) and passed != END:
             complex_events += self._ended(switch.ending)
         for piece in begun if not joining else ():
             flow = self._fresh()
             complex_events.append(self._deliver(flow, piece, BEGINNING, passed))
-            if passed != NO_DEADLINE:
+            if passed != END:
                 self.flow.put(flow.snapshot())
         self._open = Active.concat(switch.lasting, switch.begun)
         self._passed = passed
@@ -181,7 +179,7 @@ class MovingFlow:
             return []
         flow = self._fresh()
         flow.put(state)
-        return [self._delivered(flow.advance(NO_DEADLINE)[self.query.name].events, ending)]
+        return [self._delivered(flow.advance(END)[self.query.name].events, ending)]
 
     def _leave(self, keys: I64, count: int) -> None:
         """Let groups that read nothing any more leave the flow, which has `count` groups that do.
@@ -332,7 +330,7 @@ class MovingFlow:
 
     def _forget(self, passed: int) -> None:
         """Evict the events that no interest can ask for any more, since none begins before `passed` from now on."""
-        if passed == NO_DEADLINE:
+        if passed == END:
             return
         asking = [Asking(passed, self.query.lifetime_us, self.query.before_us)]
         update = self.query.subscription.update
@@ -402,7 +400,7 @@ class MovingFlow:
         require_sorted(key, "numbers of interests", strictly=True)
         require_between(number, 1, FARTHEST, "numbers of interests")
         require_between(start, 1 - FARTHEST, passed, "times of interests")
-        ends = np.full(len(key), NO_DEADLINE)
+        ends = np.full(len(key), END)
         last = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
         return last, columns["here"].to_numpy(zero_copy_only=False)
 

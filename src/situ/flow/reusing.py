@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.memory import MemoryBudget
+from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
 from situ.flow.active import Active, in_spatiotemporal_order
-from situ.flow.clock import BEGINNING
 from situ.flow.flow import Flow
 from situ.flow.inbox import Inbox
 from situ.flow.moving import MovingFlow, places_of
-from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import Batch, concat
 from situ.kernel.matching.machine import jit
 from situ.kernel.state.checks import (
@@ -167,13 +167,13 @@ class ReusingFlow(MovingFlow):
 
     def _begun(self, regions: Active, passed: int) -> Iterator[Batch]:
         """The complex events that new regions find. Regions that have not ended join the open ones."""
-        over = regions.interests.end_us != NO_DEADLINE
+        over = regions.interests.end_us != END
         for piece in self._pieces(regions.take(over)):
-            yield self._process(self._fresh(), piece, BEGINNING, NO_DEADLINE)
+            yield self._process(self._fresh(), piece, BEGINNING, END)
         for piece in self._pieces(regions.take(~over)):
             flow = self._fresh()
             yield self._process(flow, piece, BEGINNING, passed)
-            if passed != NO_DEADLINE:
+            if passed != END:
                 self.flow.put(flow.snapshot())
         self._regions_open = Active.concat(self._regions_open, regions.take(~over))
 
@@ -202,9 +202,9 @@ class ReusingFlow(MovingFlow):
 
     def _end(self, served: Served, passed: int) -> None:
         """Forget interests that have ended, and regions that serve no one any more."""
-        self._served = served.take(served.active.interests.end_us == NO_DEADLINE)
+        self._served = served.take(served.active.interests.end_us == END)
         self._open = self._served.active
-        if passed == NO_DEADLINE:
+        if passed == END:
             return
         used = np.isin(self._regions_open.keys, self._served.regions)
         if not used.all():
@@ -250,7 +250,7 @@ class ReusingFlow(MovingFlow):
         require_event_times(start)
         x, y = places_of({name: tables["regions"].column(name) for name in ("x", "y")})
         consumer = pa.nulls(len(keys), self._open.interests.consumer.type)
-        ends = np.full(len(keys), NO_DEADLINE)
+        ends = np.full(len(keys), END)
         regions = Interests(consumer, np.zeros(len(keys), np.int64), start, ends, x, y)
         next_region = numbers(tables["next region"].column("key"), np.int64, "numbers of regions")
         require(len(next_region) == 1, "numbers of regions are several")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from situ.flow.clock import BEGINNING
+from situ.core.time import BEGINNING
 from situ.kernel.state.checks import numbers, require_times
 
 

@@ -192,5 +192,3 @@ class Firings(NamedTuple):
 # Counters: one int64 array of these.
 FREE, RUNS_USED, NODES_USED, FIRED_USED, LIVE, EARLIEST = range(6)
 COUNTERS = 6
-
-NO_DEADLINE = np.iinfo(np.int64).max

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.functions import Functions
+from situ.core.time import BEGINNING
 from situ.core.types import TIMESTAMP_ARROW
 from situ.graph.expressions import Expression
 from situ.kernel.arrays import I64
@@ -50,7 +51,7 @@ class Batch:
     def latest(self) -> int:
         """The largest time; many operators ask for it."""
         if self._latest is None:
-            self._latest = int(self.times.max(initial=np.iinfo(np.int64).min))
+            self._latest = int(self.times.max(initial=BEGINNING))
         return self._latest
 
     def __len__(self) -> int:

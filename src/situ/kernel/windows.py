@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
+from situ.core.time import BEGINNING, END
 from situ.graph.query import Window
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
 from situ.kernel.matching.order import counting_order, number_positions
 from situ.kernel.matching.selections import key_columns
@@ -32,7 +33,6 @@ from situ.kernel.state.groups import GroupIndex, is_among
 from situ.kernel.state.sections import key_columns_of
 from situ.kernel.state.store import Store, concat_stores, empty_store, gather, order_parts
 
-_BEGINNING = np.iinfo(np.int64).min
 #: So many pairs of a window and an event are looked at together, and the memory that one of them takes meanwhile.
 PAIRS_AT_ONCE, BYTES_PER_PAIR = 1 << 22, 64
 
@@ -65,7 +65,7 @@ class WindowContent:
         self.counts, self.closed = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.retained = empty_store(self.context, steps.stored)
         self.retained.columns |= {f"_in {alias}": pa.array([], pa.bool_()) for alias in steps.conditions}
-        self.closed_before = _BEGINNING
+        self.closed_before = BEGINNING
 
     def add(self, inputs: Mapping[str, Batch]) -> tuple[Store, GroupIndex]:
         """All events at hand, in order of group and position."""
@@ -136,7 +136,7 @@ class WindowContent:
         every = self.window.every
         first, last = windows_holding(self.window, self._places(store))
         if self.window.unit == "time":
-            latest = last if before == NO_DEADLINE else np.minimum(last, before // every)
+            latest = last if before == END else np.minimum(last, before // every)
             return np.maximum(first, self.closed_before // every + 1), latest
         counted = self._counted(index)[store.group]
         return np.maximum(first, self.closed[counted]), np.minimum(last, self.counts[counted] // every - 1)
@@ -233,7 +233,7 @@ class WindowContent:
     def put(self, tables: Mapping[str, pa.Table]) -> None:
         """Add the state of groups that are not here, for which time has passed as far."""
         closed_before = self._closed_before(tables["until"])
-        if self.closed_before not in (_BEGINNING, closed_before):
+        if self.closed_before not in (BEGINNING, closed_before):
             raise StateError(
                 f"{self.context.operator.name} has closed windows up to {self.closed_before} us, and the state that "
                 f"it is given up to {closed_before} us",

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from situ.core.time import END
 from situ.graph.query import Update
-from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import concat_arrays
 from situ.kernel.matching.machine import jit
 from situ.space.geometry import distance_m
@@ -28,7 +29,7 @@ BASIC = Update("basic")
 @dataclass(frozen=True, slots=True)
 class Interests:
     """Interests in columns, by consumer (their values in order) and start. `number` counts those of one consumer from
-    1. One lasts from `start_us` to `end_us`, both included: the start of the next one, or NO_DEADLINE."""
+    1. One lasts from `start_us` to `end_us`, both included: the start of the next one, or END."""
 
     consumer: pa.Array
     number: I64
@@ -126,7 +127,7 @@ def interests_at(updates: Updates, rows: I64) -> Interests:
     codes = pc.rank(consumers, tiebreaker="dense").to_numpy(False).astype(np.int64)
     starts = updates.times_us[rows]
     same = np.concatenate([codes[1:] == codes[:-1], [False]]) if len(rows) else np.zeros(0, np.bool_)
-    ends = np.where(same, np.roll(starts, -1), NO_DEADLINE)
+    ends = np.where(same, np.roll(starts, -1), END)
     begins = np.flatnonzero(np.concatenate([[True], ~same[:-1]]) if len(rows) else same)
     number = np.arange(len(rows)) - np.repeat(begins, np.diff(np.append(begins, len(rows)))) + 1
     return Interests(consumers, number, starts, ends, updates.x[rows], updates.y[rows])

@@ -17,10 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.core.time import END
+from situ.kernel.arrays import F64, I64
 from situ.kernel.matching.machine import inlined, jit
 from situ.space.geometry import distance_m, is_inside
-from situ.space.pairs import EventColumns, PlacedEvents, RegionColumns, Regions, RegionShape, first_from
+from situ.space.pairs import PlacedColumns, PlacedEvents, RegionColumns, Regions, RegionShape, first_from
 from situ.space.precision_recall import precision_and_recall
 
 #: So many regions are tried for an interest, the nearest ones.
@@ -101,7 +102,7 @@ def share(
     count, cells = len(interests), events.grid.columns * events.grid.rows
     x, y = np.concatenate([open_x, interests.x]), np.concatenate([open_y, interests.y])
     since_us = np.concatenate([open_since_us, interests.since_us])
-    until_us = np.concatenate([np.full(len(open_x), NO_DEADLINE), interests.until_us])
+    until_us = np.concatenate([np.full(len(open_x), END), interests.until_us])
     x, columns, rows = events.reached(x, y)
     regions = RegionColumns(since_us, until_us, x, y, columns, rows)
     lists = _CellLists(events.grid.cells(x, y), np.full(cells, -1, np.int64), np.empty(len(x), np.int64))
@@ -137,7 +138,7 @@ def _part(apart: float, length: float) -> float:
 
 @jit
 def _share(
-    open_regions: int, events: EventColumns, regions: RegionColumns, shape: RegionShape, least: _Thresholds,
+    open_regions: int, events: PlacedColumns, regions: RegionColumns, shape: RegionShape, least: _Thresholds,
     lists: _CellLists, account: I64, service: _Service,
 ) -> tuple[int, int]:  # fmt: skip
     """Write for each interest which region serves it: the nearest that is good enough, or its own.
@@ -163,7 +164,7 @@ def _share(
             processed, both = _judge(region, own, events, regions, shape)
             account[EVENTS_JUDGED] += processed
             precision, recall = precision_and_recall(both, service.sizes[interest], processed)
-            if regions.until_us[own] == NO_DEADLINE:  # of the time to come, the regions say how much they share
+            if regions.until_us[own] == END:  # of the time to come, the regions say how much they share
                 to_come = _shared_area(region, own, regions, shape)
                 precision, recall = min(precision, to_come), min(recall, to_come)
             if precision >= least.precision and recall >= least.recall:
@@ -198,7 +199,7 @@ def _rests(account: I64) -> bool:
 
 
 @inlined
-def _judge(region: int, own: int, events: EventColumns, regions: RegionColumns, shape: RegionShape) -> tuple[int, int]:
+def _judge(region: int, own: int, events: PlacedColumns, regions: RegionColumns, shape: RegionShape) -> tuple[int, int]:
     """How many events a region has in the time that an interest asks for; and how many of them its own region has."""
     half_x, half_y, is_round, degrees = shape
     x, y, own_x, own_y = regions.x[region], regions.y[region], regions.x[own], regions.y[own]

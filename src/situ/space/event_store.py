@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.errors import InputError
+from situ.core.time import BEGINNING, END
 from situ.core.types import TIMESTAMP_ARROW
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import EXTENT, Batch, as_timestamps, concat, one_chunk
@@ -24,7 +25,6 @@ from situ.space.geometry import Shape
 from situ.space.pairs import PlacedEvents, Regions, together
 
 #: No event is older.
-EVER = np.iinfo(np.int64).min
 #: Columns of a stored table besides the events' own: their time and their place.
 TIME, X, Y = PLACED = ("_time", "_x", "_y")
 _EVICTED = b"evicted_before_us"
@@ -157,7 +157,7 @@ class EventStore:
         segments = self._segments.setdefault(event_type, [])
         if segments:
             check_columns(event_type, segments[-1].events.batch.columns, batch.columns)
-        added = added.between(self._evicted_us.get(event_type, EVER), np.iinfo(np.int64).max)
+        added = added.between(self._evicted_us.get(event_type, BEGINNING), END)
         if len(added) or not segments:
             segments.append(_Segment(added))
         while len(segments) > 1 and len(segments[-2]) <= 2 * len(segments[-1]):
@@ -198,15 +198,15 @@ class EventStore:
         ]
         if len(concerned) == 1:
             ((event_type, segment),) = concerned
-            if since_us >= self._evicted_us.get(event_type, EVER):  # nobody counts what has been evicted
+            if since_us >= self._evicted_us.get(event_type, BEGINNING):  # nobody counts what has been evicted
                 return segment.placed(shape)
-        stored = [segment.stored.between(since_us, np.iinfo(np.int64).max) for _, segment in concerned]
+        stored = [segment.stored.between(since_us, END) for _, segment in concerned]
         return PlacedEvents.of(*together([(events.batch.times, events.x, events.y) for events in stored]), shape)
 
     def _asked(self, event_type: str, regions: Regions) -> Iterator[tuple[_Segment, Regions]]:
         """The segments that may hold events of some regions, each with these regions, from the time of
         the last eviction on."""
-        since_us = np.maximum(regions.since_us, self._evicted_us.get(event_type, EVER))
+        since_us = np.maximum(regions.since_us, self._evicted_us.get(event_type, BEGINNING))
         asked = replace(regions, since_us=since_us)
         for segment in self._segments.get(event_type, []):
             times = segment.events.batch.times
@@ -220,7 +220,7 @@ class EventStore:
 
     def evict(self, event_type: str, before_us: int) -> int:
         """Forget the events before a time, for good; how many there were."""
-        evicted_us = max(before_us, self._evicted_us.get(event_type, EVER))
+        evicted_us = max(before_us, self._evicted_us.get(event_type, BEGINNING))
         self._evicted_us[event_type] = evicted_us
         segments = self._segments.get(event_type, [])
         left = [segment.since(evicted_us) for segment in segments]
@@ -234,7 +234,7 @@ class EventStore:
         return {
             event_type: merge([segment.stored for segment in segments])
             .table()
-            .replace_schema_metadata({_EVICTED: str(self._evicted_us.get(event_type, EVER)).encode()})
+            .replace_schema_metadata({_EVICTED: str(self._evicted_us.get(event_type, BEGINNING)).encode()})
             for event_type, segments in self._segments.items()
             if segments
         }
@@ -245,7 +245,7 @@ class EventStore:
         for event_type, table in tables.items():
             events = StoredEvents.of_table(table)
             store._segments[event_type] = [_Segment(events)]
-            store._evicted_us[event_type] = int((table.schema.metadata or {}).get(_EVICTED, EVER))
+            store._evicted_us[event_type] = int((table.schema.metadata or {}).get(_EVICTED, BEGINNING))
         return store
 
 
@@ -262,8 +262,8 @@ class _Segment:
 
     @property
     def latest_us(self) -> int:
-        """The largest time of its events; EVER if it has none."""
-        return int(self.events.batch.times[-1]) if len(self) else EVER
+        """The largest time of its events; BEGINNING if it has none."""
+        return int(self.events.batch.times[-1]) if len(self) else BEGINNING
 
     @property
     def allocated(self) -> int:

@@ -68,7 +68,7 @@ class RegionShape(NamedTuple):
         return cls(shape.half_x, shape.half_y, shape.is_round, shape.degrees)
 
 
-class EventColumns(NamedTuple):
+class PlacedColumns(NamedTuple):
     """Events that lie in the cells of a grid, as kernels take them. Cell c has rows[offsets[c]:offsets[c + 1]]."""
 
     times_us: I64
@@ -171,9 +171,9 @@ class PlacedEvents:
         return x, columns, rows
 
     @property
-    def as_columns(self) -> EventColumns:
+    def as_columns(self) -> PlacedColumns:
         """The events as kernels take them."""
-        return EventColumns(self.times_us, self.x, self.y, self.rows, self.offsets, self.grid.columns)
+        return PlacedColumns(self.times_us, self.x, self.y, self.rows, self.offsets, self.grid.columns)
 
     def _join(self, regions: Regions, reached: Reached, at: I64, events: I64) -> None:
         x, columns, rows = reached
@@ -210,7 +210,7 @@ def _reached(middle: F64, reach: F64, size: float) -> I64:
 
 
 @jit
-def _join(events: EventColumns, regions: RegionColumns, shape: RegionShape, at: I64, joined: I64, write: bool) -> None:
+def _join(events: PlacedColumns, regions: RegionColumns, shape: RegionShape, at: I64, joined: I64, write: bool) -> None:
     """Count the events of each region in `at`, or write them into `joined` from there on, cell by cell."""
     half_x, half_y, is_round, degrees = shape
     for region in range(len(regions.x)):

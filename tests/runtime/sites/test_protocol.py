@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from runtime.sites.combinations import Event, Question, asked
+from situ.core.time import END
 from situ.runtime.sites.protocol import (
-    NEVER,
     NO_REQUESTS,
     Pulled,
     Requests,
@@ -92,11 +92,11 @@ def test_windows_are_those_of_all_combinations(seed: int) -> None:
     question, earlier, pulled = random_case(seed)
     times = range(-15, 46)
     opened = question.opened(list(earlier.values()), pulled, times)
-    expected = [min((known for known, within in opened if time in within), default=NEVER) for time in times]
+    expected = [min((known for known, within in opened if time in within), default=END) for time in times]
     windows = windows_of(question, earlier, pulled)
     assert known_ns(windows, np.array(times)).tolist() == expected
     covered = {time for first, last in zip(*union(windows), strict=True) for time in range(first, last + 1)}
-    assert covered == {time for time, known in zip(times, expected, strict=True) if known != NEVER}
+    assert covered == {time for time, known in zip(times, expected, strict=True) if known != END}
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -123,7 +123,7 @@ def test_without_windows_nothing_is_asked_for() -> None:
     empty = windows_of(Question(True, 5, (0, 1)), {0: []}, 1)
     assert len(empty) == 0
     assert requests(empty, lead_ns=0) == NO_REQUESTS
-    assert known_ns(empty, np.array([1, 2])).tolist() == [NEVER, NEVER]
+    assert known_ns(empty, np.array([1, 2])).tolist() == [END, END]
     assert [part.tolist() for part in union(empty)] == [[], []]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numba
 import numpy as np
 
+from situ.core.time import END
 from situ.kernel.arrays import (
     EARLIEST,
     FIRED_USED,
@@ -18,7 +19,6 @@ from situ.kernel.arrays import (
     I32,
     I64,
     LIVE,
-    NO_DEADLINE,
     NODES_USED,
     RUNS_USED,
     Code,
@@ -220,7 +220,7 @@ def start(event: OfferedEvent, code: Code, events: Events, pools: Pools, machine
                 events.opened[event.row] = selection
         if len(events.chosen_offset) > 0 and not is_chosen(event.group, selection, events.chosen_offset, events.chosen):
             continue
-        nothing = PartialMatch(-1, NONE, event.time, events.position[event.row], 0, NO_DEADLINE, selection)
+        nothing = PartialMatch(-1, NONE, event.time, events.position[event.row], 0, END, selection)
         take(event, state, nothing, code, pools)
 
 
@@ -382,16 +382,16 @@ def lacks_one(node: int, before: int, state: int, conjunction: I32, variable: I3
 
 @jit
 def pass_time(before: int, code: Code, pools: Pools) -> None:
-    """Give up the partial matches whose deadline lies before `before` (NO_DEADLINE: the end of input, so all of them).
+    """Give up the partial matches whose deadline lies before `before` (END: the end of input, so all of them).
 
     `pools.fired` has room for all of them.
     """
     groups, runs, counters = pools.groups, pools.runs, pools.counters
-    counters[EARLIEST] = NO_DEADLINE
+    counters[EARLIEST] = END
     for each in range(counters[RUNS_USED]):
         if runs[each].state < 0:
             continue
-        if runs[each].deadline >= before and before != NO_DEADLINE:
+        if runs[each].deadline >= before and before != END:
             counters[EARLIEST] = min(counters[EARLIEST], runs[each].deadline)
             continue
         # One of the group has passed: go through its chain.
@@ -399,7 +399,7 @@ def pass_time(before: int, code: Code, pools: Pools) -> None:
         previous, run = -1, groups[group].head
         while run >= 0:
             following = runs[run].next
-            if runs[run].deadline < before or before == NO_DEADLINE:
+            if runs[run].deadline < before or before == END:
                 expire(run, code, pools)
                 if previous < 0:
                     groups[group].head = following

@@ -10,6 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from situ.core.time import END
 from situ.kernel.arrays import (
     COUNTERS,
     EARLIEST,
@@ -19,7 +20,6 @@ from situ.kernel.arrays import (
     GROUP,
     I64,
     LIVE,
-    NO_DEADLINE,
     NODE,
     NODES_USED,
     RUN,
@@ -157,7 +157,7 @@ class Shard:
     def empty(cls, reserve: Reserve, runs: int = POOL, nodes: int = 4 * POOL) -> Shard:
         """A shard without partial matches, with room for so many of them and of the events they take at first."""
         counters = np.zeros(COUNTERS, np.int64)
-        counters[FREE], counters[EARLIEST] = -1, NO_DEADLINE
+        counters[FREE], counters[EARLIEST] = -1, END
         pool = _records(RUN, runs)
         pool["state"] = -1
         return cls(pool, _records(NODE, nodes), counters, reserve)
@@ -191,7 +191,7 @@ class Shard:
     def pass_time(self, before: int, code: Code, groups: Groups) -> Matches:
         """What fires or times out because no event before `before` will come any more."""
         live = int(self.counters[LIVE])
-        if live == 0 or (before <= self.counters[EARLIEST] and before != NO_DEADLINE):
+        if live == 0 or (before <= self.counters[EARLIEST] and before != END):
             return NO_MATCHES
         fired = _records(FIRED, live)
         pass_time(before, code, Pools(groups, self.runs, self.nodes, fired, self.counters))
@@ -280,8 +280,8 @@ class Matcher:
 
     @property
     def earliest(self) -> int:
-        """No partial match has an earlier deadline. At the end of input (NO_DEADLINE) all of them are over."""
-        return min(int(shard.counters[EARLIEST]) if shard.counters[LIVE] else NO_DEADLINE for shard in self.shards)
+        """No partial match has an earlier deadline. At the end of input (END) all of them are over."""
+        return min(int(shard.counters[EARLIEST]) if shard.counters[LIVE] else END for shard in self.shards)
 
     def add_groups(self, count: int) -> None:
         """Make room for `count` groups in all."""
@@ -315,8 +315,8 @@ class Matcher:
         return concat_matches([shard.pass_time(before, self.program.code, self.groups) for shard in self.shards])
 
     def oldest_start(self) -> I64:
-        """Per group, the first position of its earliest partial match (NO_DEADLINE if there is none)."""
-        oldest = np.full(len(self.groups), NO_DEADLINE)
+        """Per group, the first position of its earliest partial match (END if there is none)."""
+        oldest = np.full(len(self.groups), END)
         for shard in self.shards:
             oldest_start(shard.runs, shard.counters, oldest)
         return oldest

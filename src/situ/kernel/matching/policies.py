@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from situ.core.time import BEGINNING, END
 from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Selector, Seq, Step
 from situ.graph.query import AfterMatch, From, Skip
-from situ.kernel.arrays import I64, NO_DEADLINE, U8, U64, Firings, Paths
+from situ.kernel.arrays import I64, U8, U64, Firings, Paths
 from situ.kernel.matching.machine import jit
 from situ.kernel.matching.matcher import NO_MATCHES, Matches, concat_matches
 from situ.kernel.program.program import Program
@@ -26,7 +27,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 class Waiting:
     """Matches that are not settled. UNDECIDED: a rival may still come; DECIDED: won, but an earlier match is not yet
     settled; GHOST: settled, kept because it may still be another's rival. A match counts at the time `fires`, and among
-    those of one time at `moment`: the position of the event that completed it, or after all events (NO_DEADLINE)."""
+    those of one time at `moment`: the position of the event that completed it, or after all events (END)."""
 
     matches: Matches
     status: U8
@@ -36,7 +37,7 @@ class Waiting:
     @property
     def times(self) -> I64:
         """The times of the complex events: when they fire, but for those that only the end of input decides."""
-        return np.where(self.fires == NO_DEADLINE, self.matches.time, self.fires)
+        return np.where(self.fires == END, self.matches.time, self.fires)
 
     @property
     def firings(self) -> Firings:
@@ -78,7 +79,7 @@ class Policies:
         if self.program.automaton.ambiguous:
             new = new.take(np.flatnonzero(~_repeated(new)))
         at_deadline = (new.timed_out != 0) | self.program.automaton.ends_in_absence
-        moment = np.where(at_deadline, NO_DEADLINE, position[new.completing])
+        moment = np.where(at_deadline, END, position[new.completing])
         all_ = Waiting(
             concat_matches([self.waiting.matches, new]),
             np.concatenate([self.waiting.status, np.zeros(len(new), np.uint8)]),
@@ -97,7 +98,7 @@ class Policies:
     @property
     def low_watermark(self) -> int:
         """No waiting match becomes a complex event with an earlier time."""
-        return int(self.waiting.times[self.waiting.status != GHOST].min(initial=NO_DEADLINE))
+        return int(self.waiting.times[self.waiting.status != GHOST].min(initial=END))
 
     # --- selectors
 
@@ -106,7 +107,7 @@ class Policies:
         matches, status, fires = all_.matches, all_.status, all_.fires
         selectors = self.program.automaton.selectors
         lost = np.zeros(len(matches), np.bool_)
-        decidable_at = np.full(len(matches), np.iinfo(np.int64).min)
+        decidable_at = np.full(len(matches), BEGINNING)
         for alias, selector in selectors:
             variable = self.program.variables.index(alias)
             chosen = first_events(matches, variable)
@@ -120,22 +121,22 @@ class Policies:
             decidable_at = np.where(final, np.maximum(decidable_at, deadline), decidable_at)
             if selector is Selector.LAST:
                 later = final & (status == UNDECIDED) & (deadline >= fires)
-                fires[later], all_.moment[later] = deadline[later], NO_DEADLINE
-        now = (status == UNDECIDED) & ((decidable_at < before) | (before == NO_DEADLINE))
+                fires[later], all_.moment[later] = deadline[later], END
+        now = (status == UNDECIDED) & ((decidable_at < before) | (before == END))
         status[now & lost] = GHOST
         status[now & ~lost] = DECIDED
         if len(selectors) < 2:  # all rivals are decided together
-            return np.full(len(matches), np.iinfo(np.int64).min)
+            return np.full(len(matches), BEGINNING)
         within = self.program.case.within
         if within is None:
-            return np.full(len(matches), NO_DEADLINE)
-        return np.minimum(decidable_at, NO_DEADLINE - within.micros) + within.micros
+            return np.full(len(matches), END)
+        return np.minimum(decidable_at, END - within.micros) + within.micros
 
     def _decision(self, matches: Matches, variable: int, time: I64) -> I64:
         """The latest time that another choice for `variable` could have, given the other events."""
         within = self.program.case.within
         if within is None:
-            return np.full(len(matches), NO_DEADLINE)
+            return np.full(len(matches), END)
         least, most = _other_times(matches, variable, time)
         if within.anchor is From.FIRST:
             base = least
@@ -146,7 +147,7 @@ class Policies:
         else:
             anchor = first_events(matches, self.program.variables.index(str(within.anchor)))
             base = time[np.maximum(anchor, 0)]
-        return np.where(least == NO_DEADLINE, NO_DEADLINE, base + within.micros)
+        return np.where(least == END, END, base + within.micros)
 
     def _in_final_block(self, matches: Matches, variable: int) -> np.ndarray:
         """Whether the step is the last of its match in time, or could be: a step of the `and` at its end."""
@@ -164,8 +165,8 @@ class Policies:
         decided = status == DECIDED
         pending = status == UNDECIDED
         if self.program.case.consuming:
-            limit = min(before, fires[pending].min(initial=NO_DEADLINE))
-            chosen = np.flatnonzero(decided & ((fires < limit) | (before == NO_DEADLINE)))
+            limit = min(before, fires[pending].min(initial=END))
+            chosen = np.flatnonzero(decided & ((fires < limit) | (before == END)))
             order = chosen[np.lexsort((moment[chosen], fires[chosen], matches.group[chosen]))]
             variables = np.isin(np.arange(len(self.program.variables)), self._variables(self.program.case.consuming))
             consume(order, all_.firings, matches.paths, variables, consumed, settled)
@@ -256,8 +257,8 @@ def _hashes(matches: Matches, without: int) -> U64:
 
 def _other_times(matches: Matches, variable: int, time: I64) -> tuple[I64, I64]:
     """The least and the largest time of the events of each match, but for those of one variable."""
-    least = np.full(len(matches), NO_DEADLINE)
-    most = np.full(len(matches), np.iinfo(np.int64).min)
+    least = np.full(len(matches), END)
+    most = np.full(len(matches), BEGINNING)
     _times(matches.paths, variable, time, least, most)
     return least, most
 

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import QueryError
+from situ.core.time import END
 from situ.graph.query import From, Within
-from situ.kernel.arrays import I64, NO_DEADLINE, U8
+from situ.kernel.arrays import I64, U8
 from situ.kernel.batch import as_timestamps, concat_arrays
 from situ.kernel.matching.machine import jit
 from situ.kernel.operator import Chosen, joined_origins
@@ -100,11 +101,11 @@ class SelectionLog:
 
         `keys` names the columns of the group key.
         """
-        length = self.within.micros if self.within is not None else NO_DEADLINE
+        length = self.within.micros if self.within is not None else END
         by_gaps = self.within is not None and self.within.anchor is From.PREVIOUS
         end, closes = np.zeros(len(self.group), np.int64), np.zeros(len(self.group), np.int64)
         selection_ends(self.group, self.time, length, by_gaps, end, closes)
-        done = (self.opened >= 0) & (self.reported == 0) & ((closes < before) | (before == NO_DEADLINE))
+        done = (self.opened >= 0) & (self.reported == 0) & ((closes < before) | (before == END))
         rows = np.flatnonzero(done)
         counts = end[rows] - rows
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -139,7 +140,7 @@ class SelectionLog:
 def selection_ends(group: I64, time: I64, length: int, by_gaps: bool, end: I64, closes: I64) -> None:
     """For the window that each row would open: the row after its last one, and the time at which it closes."""
     for row in range(len(group)):
-        limit = NO_DEADLINE if length == NO_DEADLINE else time[row] + length
+        limit = END if length == END else time[row] + length
         at = row + 1
         while at < len(group) and group[at] == group[row] and time[at] <= limit:
             if by_gaps:

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import SituError, StateError
-from situ.core.time import LIMIT
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.core.time import BEGINNING, END, LIMIT
+from situ.kernel.arrays import I64
 
 #: Before every time.
-BEGINNING = int(np.iinfo(np.int64).min)
 #: Times of complex events lie a window behind those of events at the most; counts are as far from an overflow.
 FARTHEST = 2 * LIMIT
 
@@ -75,7 +74,7 @@ def require_between(values: np.ndarray, low: int | np.ndarray, high: int | np.nd
 
 def require_times(times: np.ndarray, what: str) -> None:
     """StateError, unless these are times, or stand for the beginning or the end of all of them."""
-    ends = (times == BEGINNING) | (times == NO_DEADLINE)
+    ends = (times == BEGINNING) | (times == END)
     require((ends | ((times > -FARTHEST) & (times < FARTHEST))).all(), f"{what} are out of range")
 
 

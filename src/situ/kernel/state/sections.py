@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import StateError
+from situ.core.time import END
 from situ.graph.patterns import is_plain
-from situ.kernel.arrays import EARLIEST, I64, LIVE, NO_DEADLINE, NODES_USED, RUNS_USED
+from situ.kernel.arrays import EARLIEST, I64, LIVE, NODES_USED, RUNS_USED
 from situ.kernel.batch import ORIGINS, one_chunk
 from situ.kernel.matching.matcher import Matcher, Matches, Shard, concat_matches
 from situ.kernel.matching.order import counting_order
@@ -211,8 +212,8 @@ def _link(run: np.ndarray, first: int, matcher: Matcher) -> None:
 
 
 def _count(shard: Shard, nodes: int, run: np.ndarray) -> None:
-    earliest = int(shard.counters[EARLIEST]) if shard.counters[LIVE] else NO_DEADLINE
-    shard.counters[EARLIEST] = min(earliest, int(run["deadline"].min(initial=NO_DEADLINE)))
+    earliest = int(shard.counters[EARLIEST]) if shard.counters[LIVE] else END
+    shard.counters[EARLIEST] = min(earliest, int(run["deadline"].min(initial=END)))
     shard.counters[NODES_USED] += nodes
     shard.counters[RUNS_USED] += len(run)
     shard.counters[LIVE] += len(run)

@@ -18,7 +18,8 @@ from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.memory import MemoryBudget
-from situ.flow.clock import BEGINNING, ONLY_SOURCE, Clock
+from situ.core.time import BEGINNING, END
+from situ.flow.clock import ONLY_SOURCE, Clock
 from situ.flow.flow import Flow, Port
 from situ.flow.inbox import latest
 from situ.flow.moving import under
@@ -30,7 +31,6 @@ from situ.io.files.source import Source
 from situ.io.rows.ahead import reject_ahead
 from situ.io.rows.conform import Conformed, conform
 from situ.io.rows.python_rows import PythonSource, conform_python_rows
-from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
 from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
 from situ.kernel.operator import Chosen, contexts_of
@@ -59,9 +59,6 @@ ArrowTable: TypeAlias = pa.Table | pa.RecordBatch | SupportsArrowStream
 Rows: TypeAlias = ArrowTable | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 #: What `run` takes for a stream.
 Bounded: TypeAlias = Source | ArrowTable | Sequence[Mapping[str, Any]] | str | Path
-
-#: No event will come any more.
-END = NO_DEADLINE
 
 
 @dataclass(frozen=True, slots=True, repr=False)

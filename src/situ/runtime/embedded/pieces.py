@@ -14,15 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from situ.core.time import BEGINNING, END
 from situ.flow.clock import ONLY_SOURCE
 from situ.graph.query import Stream
 from situ.io.files.source import Chunk, Source
 from situ.io.rows.conform import Conformed, conform
-from situ.kernel.arrays import NO_DEADLINE
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, concat, one_chunk
 from situ.kernel.operator import origins_of
 
-_BEGINNING = np.iinfo(np.int64).min
 #: Chunks that are read while the one before is at work.
 _AHEAD = 2
 
@@ -126,14 +125,14 @@ def read_in_order(
             finished = number - _AHEAD
             if finished >= 0:
                 span, futures = pending.popleft()
-                following = spans[finished + 1].first if finished + 1 < len(spans) else NO_DEADLINE
+                following = spans[finished + 1].first if finished + 1 < len(spans) else END
                 yield _piece(span, [future.result() for future in futures], readers[span.stream]), following
 
 
 def _spans(source: Source | pa.Table, stream: Stream) -> list[_Span]:
     chunks: list[Chunk] = [_TableChunk(source, stream)] if isinstance(source, pa.Table) else list(source.chunks())
     chunks = chunks[:1] + [chunk for chunk in chunks[1:] if chunk.rows]  # the first one may still say what is wrong
-    ranged = sorted(((*(chunk.time_range or (_BEGINNING, NO_DEADLINE)), n) for n, chunk in enumerate(chunks)))
+    ranged = sorted(((*(chunk.time_range or (BEGINNING, END)), n) for n, chunk in enumerate(chunks)))
     spans: list[_Span] = []
     for first, last, number in ranged:
         if spans and first <= spans[-1].last:

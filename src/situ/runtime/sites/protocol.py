@@ -34,11 +34,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from situ.core.time import END
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import inlined, jit
 
 #: A time that does not come, in ns.
-NEVER = np.iinfo(np.int64).max
 
 _CONJUNCTION = -1
 
@@ -172,9 +172,9 @@ def _windows_of_and(events: _Arrivals, window_us: int, chain_ns: I64, windows: I
     time, slot, arrived, slots = events
     count = 0
     for first in range(len(time)):
-        chain_ns[:] = NEVER
+        chain_ns[:] = END
         chain_ns[slot[first]] = arrived[first]
-        known = NEVER
+        known = END
         if slots == 1:
             count = _put(count, time[first] - window_us, time[first] + window_us, arrived[first], windows)
         for event in range(first + 1, len(time)):
@@ -201,8 +201,8 @@ def _windows_at_end(events: _Arrivals, place: _Place, chain_ns: I64, windows: I6
     for first in range(len(time)):
         if slot[first] != 0:
             continue
-        chain_ns[:] = NEVER
-        known = NEVER
+        chain_ns[:] = END
+        known = END
         for event in range(first, len(time)):
             if time[event] - time[first] > window or time[event] * 1000 >= known:
                 break
@@ -238,11 +238,11 @@ def _windows_between(events: _Arrivals, place: _Place, scratch: _Scratch, window
     for first in range(len(time)):
         if events.slot[first] != 0:
             continue
-        scratch.chain_ns[:] = NEVER
+        scratch.chain_ns[:] = END
         lefts, end = _rows_before(first, events, place, scratch)
         rights = _rows_after(first, end, events, place, scratch)
         for i in range(lefts):
-            known = NEVER
+            known = END
             for j in range(rights):
                 if right[j] < left[i] or known <= left_ns[i]:
                     break
@@ -322,16 +322,16 @@ def union(windows: Windows) -> tuple[I64, I64]:
 
 
 def known_ns(windows: Windows, times_us: I64) -> I64:
-    """For events in order of time: when the first window that covers each is known, NEVER where none does.
+    """For events in order of time: when the first window that covers each is known, END where none does.
 
     >>> windows = Windows(np.array([0, 5]), np.array([6, 9]), np.array([70, 60]))
-    >>> known_ns(windows, np.array([1, 5, 11])).tolist() == [70, 60, NEVER]
+    >>> known_ns(windows, np.array([1, 5, 11])).tolist() == [70, 60, END]
     True
     """
     order = np.argsort(windows.known_ns, kind="stable")
     begin = np.searchsorted(times_us, windows.first_us[order], side="left")
     end = np.searchsorted(times_us, windows.last_us[order], side="right")
-    known = np.full(len(times_us), NEVER)
+    known = np.full(len(times_us), END)
     _paint(begin, end, windows.known_ns[order], np.arange(len(times_us) + 1), known)
     return known
 

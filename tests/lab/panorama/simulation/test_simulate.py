@@ -12,6 +12,7 @@ import pytest
 from lab.panorama.simulation.scenarios import Scenario, embedded, random_plan, random_scenario
 from runtime.sites.combinations import Event, Question
 from situ.core.errors import InputError
+from situ.core.time import END
 from situ.lab.panorama.simulation.events import Occurred
 from situ.lab.panorama.simulation.simulate import SimulationRun, simulate
 from situ.lang.parse import parse
@@ -24,7 +25,6 @@ from situ.placement.from_graph import problem_of
 from situ.placement.plan import Placed
 from situ.placement.problem import PlacementError
 from situ.runtime.embedded.engine import Engine
-from situ.runtime.sites.protocol import NEVER
 
 
 def rows(events: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
@@ -173,8 +173,8 @@ def test_the_papers_conjunction() -> None:
     run = run_of(scenario, (Placed(MIDDLE, ((2,), (0,), (1,))),))
     arrived = {event: sent_to(run, event, MIDDLE).arrived_ns.tolist() for event in ("e1", "e2", "e3")}
     assert arrived["e3"] == [10_000 * MS]
-    assert arrived["e1"] == [NEVER, 11_010 * MS, NEVER]  # asked for at 10 s, before it occurs
-    assert arrived["e2"] == [NEVER, 11_050 * MS, 12_520 * MS, NEVER]  # asked for at 11.010 s, and 40 ms for both ways
+    assert arrived["e1"] == [END, 11_010 * MS, END]  # asked for at 10 s, before it occurs
+    assert arrived["e2"] == [END, 11_050 * MS, 12_520 * MS, END]  # asked for at 11.010 s, and 40 ms for both ways
     assert run.detected_ns["All"].tolist() == [11_050 * MS, 12_520 * MS]
     assert run.latency_ns["All"].tolist() == [50 * MS, 20 * MS]
     assert (run.data_cost, run.request_cost, run.extension_cost) == (3.0, 2.0, 0.0)
@@ -187,8 +187,8 @@ def test_the_papers_sequence() -> None:
     times = {"e7": [10], "e8": [9, 12, 13.001], "e6": [8.999, 9, 10, 10.001]}
     scenario = example(SEQ, {"e6": LEFT, "e7": MIDDLE, "e8": RIGHT}, times)
     run = run_of(scenario, (Placed(MIDDLE, ((1,), (2,), (0,))),))
-    assert sent_to(run, "e8", MIDDLE).arrived_ns.tolist() == [NEVER, 12_020 * MS, NEVER]
-    assert sent_to(run, "e6", MIDDLE).arrived_ns.tolist() == [NEVER, 12_040 * MS, 12_040 * MS, NEVER]
+    assert sent_to(run, "e8", MIDDLE).arrived_ns.tolist() == [END, 12_020 * MS, END]
+    assert sent_to(run, "e6", MIDDLE).arrived_ns.tolist() == [END, 12_040 * MS, 12_040 * MS, END]
     assert len(run.detected_ns["All"]) == 2
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from situ.core.time import END
 from situ.kernel.arrays import I64
-from situ.lab.recep.coverings.stop import NEVER, OperatorSelections, free, stops, unneeded_us
+from situ.lab.recep.coverings.stop import OperatorSelections, free, stops, unneeded_us
 
 
 @dataclass(frozen=True)
@@ -127,5 +128,5 @@ def test_some_stop() -> None:
 def test_nobody_reads() -> None:
     none = np.zeros(0, np.int64)
     one = np.zeros(1, np.int64)
-    assert unneeded_us(one, one, one, OperatorSelections(none, none, none, none)).tolist() == [NEVER]
+    assert unneeded_us(one, one, one, OperatorSelections(none, none, none, none)).tolist() == [END]
     assert len(unneeded_us(none, none, none, OperatorSelections(one, one, one, one))) == 0

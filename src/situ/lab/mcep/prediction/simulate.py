@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.errors import InputError
-from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.core.time import BEGINNING, END
+from situ.kernel.arrays import F64, I64
 from situ.lab.mcep.prediction.predictor import InterestCriteria, Policy, dead_reckoning, determine_interests, scattered
 from situ.lab.mcep.prediction.progress import Progress
 from situ.lab.mcep.prediction.regions import Processing, QueryEvents
@@ -28,7 +29,6 @@ from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask, quality_of_masks, quality_of_sets
 from situ.mobility.interests import BASIC, Updates, interests_of
 from situ.mobility.monitor import quality_interests
-from situ.space.event_store import EVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +173,9 @@ class _Consumer:
 
     def switches(self, events: QueryEvents, settings: PredictionSettings, rng: np.random.Generator) -> list[_Switch]:
         found: list[_Switch] = []
-        free_us = EVER
+        free_us = BEGINNING
         for number, asked in enumerate(self.regions):
-            if asked.end_us == NO_DEADLINE:
+            if asked.end_us == END:
                 break
             graphs = self._prepared(events, asked, settings, rng) if number else []
             switch = _switch(events, asked, graphs, max(free_us, asked.start_us), settings)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from situ.core.time import END
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Subscription
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.arrays import I64
 from situ.kernel.batch import Batch, concat
 from situ.kernel.operator import Context, no_events
 from situ.lab.mcep.switching.arrivals import Arrivals
@@ -122,7 +123,7 @@ class ConsumerGraph:
         self._arrive_until(len(self._arrivals))
         if self._is_switching:
             self._go_live()
-        end = Marker(0, NO_DEADLINE, NOWHERE, dict.fromkeys(self._basic.back_us, NO_DEADLINE), is_end=True)
+        end = Marker(0, END, NOWHERE, dict.fromkeys(self._basic.back_us, END), is_end=True)
         for query in self._queries:
             query.outgoing.begin(end)
         self._work()

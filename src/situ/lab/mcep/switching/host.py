@@ -13,9 +13,9 @@ from typing import Protocol, assert_never
 import numpy as np
 import pyarrow as pa
 
-from situ.flow.clock import BEGINNING
+from situ.core.time import BEGINNING, END
 from situ.flow.inbox import Inbox
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, concat
 from situ.kernel.operator import Chosen, Context, RunningOperator, no_events
 from situ.kernel.state.groups import GroupIndex
@@ -127,7 +127,7 @@ class OperatorHost:
         """MCEP, section 4.2.2: end the old interest, hand the marker on, forget, start afresh."""
         if self._running is not None:
             if self._complete or marker.is_end:
-                self._process(NO_DEADLINE)
+                self._process(END)
             self._finish()
         self._outgoing.begin(marker)
         for input_ in self._inputs.values():
@@ -161,7 +161,7 @@ class OperatorHost:
         """The history of an interest. Steps that are closed, and were done before with the same events, are reused."""
         steps = steps_of(self._context, inputs)
         codes = done.index.numbers(steps.contents(np.arange(len(steps))), len(steps))
-        closed = (steps.closes_us < before_us) | (before_us == NO_DEADLINE)
+        closed = (steps.closes_us < before_us) | (before_us == END)
         is_done = closed & (codes < len(done.rows))
         remaining = self._fresh(steps.chosen(~is_done))
         produced = remaining.process(inputs, before_us)
@@ -188,7 +188,7 @@ class OperatorHost:
         owner = steps.rows_of(whole_numbers(events, "_selection"), events.columns[ORIGINS])
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(steps)))])
         # With best effort, steps that were still open have not been done.
-        rows = np.flatnonzero((steps.closes_us < self._processed_us) | (self._processed_us == NO_DEADLINE))
+        rows = np.flatnonzero((steps.closes_us < self._processed_us) | (self._processed_us == END))
         index = GroupIndex()
         index.numbers(steps.contents(rows), len(rows))
         return CompletedSteps(index, rows, offsets, events.take(np.argsort(owner, kind="stable")))

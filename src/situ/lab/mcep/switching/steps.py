@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from situ.core.time import END
 from situ.graph.patterns import steps_of as pattern_steps_of
 from situ.graph.query import From, Skip, Within
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
 from situ.kernel.compile import compile_operator
 from situ.kernel.operator import Context
@@ -98,7 +99,7 @@ def steps_of(context: Context, inputs: Mapping[str, Batch]) -> Steps:
 
 
 def _of_pattern(context: Context, inputs: Mapping[str, Batch]) -> Steps:
-    selections = fresh_operator(context, {}).process(inputs, NO_DEADLINE).selections
+    selections = fresh_operator(context, {}).process(inputs, END).selections
     assert selections is not None, "the kernel names selections"
     within = context.operator.rule.cases[0].within
     assert within is not None, "`with_windows` gave it one"

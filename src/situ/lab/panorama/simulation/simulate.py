@@ -28,8 +28,9 @@ import pyarrow as pa
 from situ.core.errors import InputError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.core.time import END
 from situ.graph.operators import OperatorGraph
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps
 from situ.kernel.compile import RuleProgram, compile_operator
 from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of
@@ -38,17 +39,7 @@ from situ.lab.panorama.simulation.events import Occurred, SimulatedEvents, lates
 from situ.placement.evaluate import latencies, sets_of_steps
 from situ.placement.plan import Placed
 from situ.placement.problem import Kind, PlacementError, PlannedOperator, Problem
-from situ.runtime.sites.protocol import (
-    NEVER,
-    NO_REQUESTS,
-    Pulled,
-    Requests,
-    Windows,
-    joined,
-    known_ns,
-    pull_windows,
-    requests,
-)
+from situ.runtime.sites.protocol import NO_REQUESTS, Pulled, Requests, Windows, joined, known_ns, pull_windows, requests
 
 #: What an operator asks of single events of a type: one of these conditions holds. None: it reads all of them.
 Filter = frozenset[Conditions] | None
@@ -56,7 +47,7 @@ Filter = frozenset[Conditions] | None
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was sent of one event type to one site; `arrived_ns` by the number of the event, NEVER if it was not sent.
+    """What was sent of one event type to one site; `arrived_ns` by the number of the event, END if it was not sent.
 
     `cost` is the sum of messages x hops (or prices), `asking_cost` that of one request to each source of the type.
     """
@@ -70,7 +61,7 @@ class Sent:
 
     @property
     def messages(self) -> int:
-        return int(np.count_nonzero(self.arrived_ns != NEVER))
+        return int(np.count_nonzero(self.arrived_ns != END))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +213,7 @@ class _Simulation:
         """When each event arrives at a site, for all that is pushed there and has been pulled so far."""
         if (site, event) not in self._arrived:
             known = self.events[event]
-            arrived = np.full(len(known), NEVER)
+            arrived = np.full(len(known), END)
             for filter_ in self._pushed[site, event]:
                 accepted = self._accepted(event, filter_)
                 arrived[accepted] = (known.available_ns + self._way_ns(event, site))[accepted]
@@ -243,7 +234,7 @@ class _Simulation:
                     needed &= self._pull(reader, earlier, number, rows, needed)
                 rows[event] = np.flatnonzero(needed)
         inputs = {event: self.events[event].batch.view(some) for event, some in rows.items() if len(some)}
-        made = reader.operator.process(inputs, NO_DEADLINE).events
+        made = reader.operator.process(inputs, END).events
         made = made.take(np.argsort(made.times, kind="stable"))
         detected = latest_of_origins(made, {event: self._arrived_at(site, event) for event in rows})
         self.complex_events[name] = _table(reader.context, made)
@@ -269,7 +260,7 @@ class _Simulation:
         )
         event = names[number]
         known, events = known_ns(windows, self.events[event].batch.times), self.events[event]
-        asked = np.flatnonzero(accepted & (known != NEVER))
+        asked = np.flatnonzero(accepted & (known != END))
         way = self._way_ns(event, site)[asked]
         leaves = np.maximum(events.available_ns[asked], known[asked] + way)
         arrived = self._arrived_at(site, event)
@@ -278,7 +269,7 @@ class _Simulation:
         waited = int((leaves - events.available_ns[asked])[first].max(initial=0))
         self.buffered_ns[event] = max(self.buffered_ns.get(event, 0), waited)
         self._needs[site, event].setdefault(reader.filters[event], []).append(windows)
-        return known != NEVER
+        return known != END
 
     # --- what was counted
 
@@ -295,7 +286,7 @@ class _Simulation:
 
     def _sent(self, event: str, site: int) -> Sent:
         costs, arrived = self.problem.costs_from(site), self._arrived[site, event]
-        cost = float(costs[self.events[event].sites][arrived != NEVER].sum())
+        cost = float(costs[self.events[event].sites][arrived != END].sum())
         number = self.problem.number.get(event)
         sources = self.problem.sources[event].sites if number is None else np.array([self.placed[number].site])
         lead_ns = int(self.problem.network.ways_from(site).latency_ns[sources].max())

@@ -40,7 +40,7 @@ class Index(NamedTuple):
     holder_offsets: I64
 
 
-class Asking(NamedTuple):
+class AskingSelections(NamedTuple):
     """Whose selections they are, and what their operators ask for."""
 
     owner: I64  # by selection: its operator
@@ -48,7 +48,7 @@ class Asking(NamedTuple):
     recall: F64
 
     @classmethod
-    def of(cls, waiting: WaitingSelections) -> Asking:
+    def of(cls, waiting: WaitingSelections) -> AskingSelections:
         """The same of selections that wait."""
         return cls(waiting.owner, waiting.precision, waiting.recall)
 
@@ -156,7 +156,7 @@ def _pairs(waiting: WaitingSelections, estimate: Estimator | None) -> tuple[tupl
     at, estimations = 0, 0
     while at < count:
         begin = at
-        at, judged = _find_pairs(at, index, passed, Asking.of(waiting), permits, estimate is None, met, room)
+        at, judged = _find_pairs(at, index, passed, AskingSelections.of(waiting), permits, estimate is None, met, room)
         estimations += judged
         for way in (0, 1):
             values = others[way, : room.filled[way]].copy()
@@ -223,7 +223,14 @@ def _join(one: I32, one_offsets: I64, other: I32, other_offsets: I64, offsets: I
 
 @jit
 def _find_pairs(
-    begin: int, index: Index, passed: I64, asking: Asking, permits: _Permits, judge: bool, met: Met, room: _PairRoom
+    begin: int,
+    index: Index,
+    passed: I64,
+    asking: AskingSelections,
+    permits: _Permits,
+    judge: bool,
+    met: Met,
+    room: _PairRoom,
 ) -> tuple[int, int]:
     """Write pairs of the selections from `begin` on with later ones, while there is room.
 
@@ -255,7 +262,14 @@ def _permit(s: int, mine: int, permits: _Permits) -> None:
 
 @inlined
 def _write_pairs(
-    s: int, count: int, index: Index, asking: Asking, permits: _Permits, judge: bool, met: Met, room: _PairRoom
+    s: int,
+    count: int,
+    index: Index,
+    asking: AskingSelections,
+    permits: _Permits,
+    judge: bool,
+    met: Met,
+    room: _PairRoom,
 ) -> int:
     """Write the pairs of s with the selections that it has met, if they suffice. Returns how many were judged."""
     owner, precision, recall = asking

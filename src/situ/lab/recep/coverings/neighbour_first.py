@@ -9,7 +9,15 @@ import numpy as np
 
 from situ.kernel.arrays import I32, I64
 from situ.kernel.matching.machine import inlined, jit
-from situ.lab.recep.coverings.family import Asking, Index, Met, index_of, is_enough, neighbour_columns, suffices
+from situ.lab.recep.coverings.family import (
+    AskingSelections,
+    Index,
+    Met,
+    index_of,
+    is_enough,
+    neighbour_columns,
+    suffices,
+)
 from situ.lab.recep.coverings.waiting import Covering, WaitingSelections
 from situ.lab.recep.estimators.pairs import Estimator
 
@@ -78,7 +86,7 @@ class _Columns:
     def cover_exactly(self, order: I64) -> int:
         """Lines 4 to 20. Returns how many pairs were judged."""
         judged: int = _cover(
-            order, self.index, Asking.of(self.waiting), self.processors, self.chosen, self.met, self.by
+            order, self.index, AskingSelections.of(self.waiting), self.processors, self.chosen, self.met, self.by
         )
         return judged
 
@@ -163,7 +171,7 @@ def _choose_one(s: int, index: Index, chosen: _Chosen, rank: int) -> None:
 
 @jit
 def _cover(
-    order: I64, index: Index, asking: Asking, processors: _Processors, chosen: _Chosen, met: Met, by: I64
+    order: I64, index: Index, asking: AskingSelections, processors: _Processors, chosen: _Chosen, met: Met, by: I64
 ) -> int:
     """Lines 4 to 20. Returns how many pairs were judged."""
     judged, ranks = 0, 0
@@ -192,7 +200,7 @@ def _cover(
 
 @inlined
 def _first_enough(
-    s: int, count: int, index: Index, asking: Asking, processors: _Processors, chosen: _Chosen, met: Met
+    s: int, count: int, index: Index, asking: AskingSelections, processors: _Processors, chosen: _Chosen, met: Met
 ) -> int:
     """Of the chosen selections that s has met, the first that may be processed for it and suffices; -1: none."""
     owner, offsets, rank = asking.owner, index.offsets, chosen.rank

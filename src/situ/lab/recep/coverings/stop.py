@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from situ.core.time import END
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import jit
 from situ.lab.quality.precision_recall import Mask
 
 #: A time that does not come.
-NEVER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class OperatorSelections:
 
 
 def unneeded_us(owner: I64, begin_us: I64, end_us: I64, readers: OperatorSelections) -> I64:
-    """From when on no selection of the same owner reads the events of these; NEVER if one does, or if there is none:
+    """From when on no selection of the same owner reads the events of these; END if one does, or if there is none:
     who may still come is not known.
 
     >>> one = np.zeros(1, np.int64)
-    >>> readers = OperatorSelections(np.zeros(2, np.int64), np.array([0, 9]), np.array([5, 9]), np.array([3, NEVER]))
+    >>> readers = OperatorSelections(np.zeros(2, np.int64), np.array([0, 9]), np.array([5, 9]), np.array([3, END]))
     >>> unneeded_us(one, one, np.array([4]), readers).tolist()
     [3]
-    >>> unneeded_us(one, one + 8, one + 9, readers).tolist() == [NEVER]
+    >>> unneeded_us(one, one + 8, one + 9, readers).tolist() == [END]
     True
     """
     order = np.lexsort((readers.begin_us, readers.owner))
@@ -54,7 +54,7 @@ def unneeded_us(owner: I64, begin_us: I64, end_us: I64, readers: OperatorSelecti
     latest_us = np.full(len(owner), -1, np.int64)
     columns = readers.begin_us[order], readers.end_us[order], readers.free_us[order]
     _latest_free(offsets, *columns, longest, owner, begin_us, end_us, latest_us)
-    return np.where(latest_us < 0, NEVER, latest_us)
+    return np.where(latest_us < 0, END, latest_us)
 
 
 def stops(by: I64, unneeded: I64, processed_us: I64) -> tuple[Mask, I64]:
@@ -75,7 +75,7 @@ def free(by: I64, decided_us: I64, stopped: Mask, since: I64) -> I64:
     >>> free(np.array([0, 0, 2]), np.array([7, 7, 7]), np.array([True, False, False]), np.array([3, 9, 9]))[:2].tolist()
     [3, 7]
     """
-    free_us: I64 = np.where(by != np.arange(len(by)), decided_us, np.where(stopped, since, NEVER))
+    free_us: I64 = np.where(by != np.arange(len(by)), decided_us, np.where(stopped, since, END))
     return free_us
 
 

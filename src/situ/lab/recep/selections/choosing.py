@@ -12,7 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.core.time import END
+from situ.kernel.arrays import F64, I64
 from situ.kernel.operator import Context
 from situ.lab.fresh_operator import fresh_operator
 from situ.lab.recep.coverings.choose import Nearest, ReuseChoice, Trial, choose
@@ -110,7 +111,7 @@ def _selection_s(question: ReuseQuestion, rows: I64) -> float:
 
     def seconds(which: np.ndarray) -> float:
         begin_s = question.clock()
-        fresh_operator(question.context, steps.chosen(which)).process(question.inputs.batches, NO_DEADLINE)
+        fresh_operator(question.context, steps.chosen(which)).process(question.inputs.batches, END)
         return question.clock() - begin_s
 
     seconds(is_sampled)  # may be compiled

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from situ.core.errors import SituError
-from situ.flow.clock import BEGINNING
+from situ.core.time import BEGINNING
 from situ.kernel.arrays import F64, I64
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.quality.precision_recall import Mask

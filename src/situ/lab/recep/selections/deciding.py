@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from situ.flow.clock import BEGINNING
+from situ.core.time import BEGINNING
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import jit
 from situ.lab.recep.selections.selected import Selected

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from situ.core.errors import InputError
 from situ.core.functions import Functions
+from situ.core.time import BEGINNING, END
 from situ.flow.active import Active
-from situ.flow.clock import BEGINNING
 from situ.flow.moving import MovingFlow
-from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import Batch
 from situ.lab.recep.selections.arrived import Arrived, Dependence
 from situ.lab.recep.selections.sets import empty, single
@@ -45,14 +45,14 @@ class _Reading(MovingFlow):
     """A moving subscription whose interests are all read at once."""
 
     def everything(self) -> ReuseInput:
-        self._read(NO_DEADLINE)
-        switch = self._switch(NO_DEADLINE)
+        self._read(END)
+        switch = self._switch(END)
         active = Active.concat(switch.passing, switch.begun)
         interests = active.interests
         assert np.array_equal(active.keys, np.arange(len(active))), "interests are numbered as they come"
         streams, x, y = dict[str, Arrived](), np.zeros(self._next_order), np.zeros(self._next_order)
         for name in self.streams:
-            stored = self._store.located(name, BEGINNING, NO_DEADLINE)
+            stored = self._store.located(name, BEGINNING, END)
             placed = PlacedEvents.of(stored.batch.times, stored.x, stored.y, self._shape)
             rows, owner = placed.pairs(self._regions(name, active, BEGINNING))
             if not len(stored):

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from situ.core.time import END
 from situ.graph.query import Aggregation, Join
 from situ.graph.rule_properties import compares_matches
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch
 from situ.kernel.operator import Context
 from situ.lab.fresh_operator import fresh_operator
@@ -83,7 +84,7 @@ def selected(context: Context, inputs: Inputs, interests: Interests) -> Selected
 
 
 def _as_it_is(context: Context, inputs: Inputs) -> Selected:
-    produced = fresh_operator(context).process(inputs.batches, NO_DEADLINE)
+    produced = fresh_operator(context).process(inputs.batches, END)
     events = produced.events
     rows, offsets = origin_numbers(events.columns[ORIGINS])
     owner = events.columns[INTEREST].to_numpy(zero_copy_only=False)

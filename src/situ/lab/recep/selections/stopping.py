@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from situ.core.time import END
 from situ.lab.quality.precision_recall import Mask
-from situ.lab.recep.coverings.stop import NEVER, OperatorSelections, free, stops, unneeded_us
+from situ.lab.recep.coverings.stop import OperatorSelections, free, stops, unneeded_us
 from situ.lab.recep.selections.covering import Covered
 from situ.lab.recep.selections.deciding import Decided
 from situ.lab.recep.selections.selected import Selected
@@ -42,7 +43,7 @@ def stopped(decisions: Mapping[str, OperatorDecision], readers: Mapping[str, Seq
             processed_us = np.maximum(decided_us, (selections.end_us // phase_us + 1) * phase_us)
             is_stopped[name], since = stops(by, unneeded, processed_us)
         else:
-            is_stopped[name], since = np.zeros(len(by), np.bool_), np.full(len(by), NEVER)
+            is_stopped[name], since = np.zeros(len(by), np.bool_), np.full(len(by), END)
         reading[name] = OperatorSelections(
             selections.owner, selections.begin_us, selections.end_us, free(by, decided_us, is_stopped[name], since)
         )

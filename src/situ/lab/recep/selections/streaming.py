@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from situ.kernel.arrays import F64, I64, NO_DEADLINE
+from situ.core.time import END
+from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import ORIGINS, Batch
 from situ.kernel.operator import Context, no_events
 from situ.lab.fresh_operator import fresh_operator
@@ -50,7 +51,7 @@ def processed(context: Context, inputs: Inputs, selected: Selected, by: I64) -> 
     if not chosen:
         return no_events(context), np.zeros(0, np.int64)
     running = fresh_operator(context, chosen)
-    events = running.process(inputs.batches, NO_DEADLINE).events
+    events = running.process(inputs.batches, END).events
     if not len(events):
         return events, np.zeros(0, np.int64)
     return events, selected.steps.rows_of(whole_numbers(events, "_selection"), events.columns[ORIGINS])

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.functions import Function
+from situ.core.time import END
 from situ.core.types import to_arrow
 from situ.flow.reusing import ReusingFlow, moving_flow
-from situ.kernel.arrays import I64, NO_DEADLINE
+from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, Batch, one_chunk
 from situ.kernel.operator import SLICE
 from situ.mobility.moving_program import MovingProgram
@@ -190,7 +191,7 @@ class StageRun:
         running = StageFlow.of(self.plan, stage, loaded(self.functions), memory_of_task(self.memory_bytes))
         for (route, name), port in running.ports.items():
             running.flow.add(port, rows_to_batch(arrived.pop((route, name), []), self.plan.read(name)))
-        for name, produced in running.flow.advance(NO_DEADLINE).items():
+        for name, produced in running.flow.advance(END).items():
             yield from to_later_stages(self.plan, self.number, name, produced.events, self.shards)
             if name in self.output.shown and len(produced.events):
                 yield from self._result(self.output.rows(COMPLEX_EVENT, name, produced.events))
@@ -208,7 +209,7 @@ class StageRun:
         for name in query.before_us:
             moving.add(name, rows_to_batch(arrived.get((events, name), []), self.plan.read(name)))
         moving.add_updates(rows_to_batch(arrived[updates, query.focal.name], self.plan.read(query.focal.name)))
-        delivered = moving.advance(NO_DEADLINE)
+        delivered = moving.advance(END)
         if len(delivered):
             yield from self._result(self.output.rows(COMPLEX_EVENT, query.name, delivered))
         if isinstance(moving, ReusingFlow):

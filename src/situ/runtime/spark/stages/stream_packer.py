@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from situ.flow.clock import BEGINNING
+from situ.core.time import BEGINNING
 from situ.runtime.spark.plan.plan import Read, SparkPlan
 from situ.runtime.spark.stages.batch_stage import TIME, distribute, finished, mark_columns, marked_rows, pieces_of
 from situ.runtime.spark.stages.output import TaggedOutput

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from situ.core.errors import StateError
 from situ.core.functions import Function
-from situ.flow.clock import BEGINNING, Clock
+from situ.core.time import BEGINNING
+from situ.flow.clock import Clock
 from situ.flow.flow import Flow, Port, operators_in
 from situ.flow.moving import MovingFlow, under
 from situ.flow.reusing import ReusingFlow, moving_flow
