@@ -22,11 +22,11 @@ BIN = Path(sys.executable).parent
 LEFT_OUT = "not storm and not kills and not environments"
 #: Kernels, and what is built on them.
 WITHOUT_JIT = (
-    *("tests/kernel", "tests/reuse", "tests/conformance", "tests/flow", "tests/runtime/test_*.py"),
+    *("tests/kernel", "tests/reuse", "tests/conformance", "tests/flow/test_flow.py"),
+    *("tests/runtime/test_selections.py", "tests/runtime/sites/test_protocol.py"),
+    *("tests/space", "tests/mobility/test_monitor.py"),
     *("tests/lab/quality", "tests/lab/recep/estimators", "tests/lab/recep/coverings"),
-    *("tests/space/test_pairs.py", "tests/space/test_geometry.py", "tests/mobility/test_monitor.py"),
     *("tests/network/test_ways.py", "tests/placement/test_fronts.py", "tests/lab/mcep/migration/test_time_graph.py"),
-    *("tests/runtime/sites/test_protocol.py", "tests/runtime/spark/test_*_oracle.py"),
 )
 
 

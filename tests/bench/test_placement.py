@@ -18,7 +18,7 @@ from situ.bench.placement import (
 )
 from situ.bench.suite import Bar, BenchFigure
 
-pytestmark = [pytest.mark.slow, pytest.mark.jit_only]
+pytestmark = [pytest.mark.storm, pytest.mark.jit_only]
 
 
 def silent(what: str, done: int, of: int) -> None:

@@ -77,27 +77,27 @@ QUICK_ONES = {way: ENGINES[way] for way in ("embedded whole", "embedded in piece
 KEEPING = {way: ENGINES[way] for way in ("embedded with restarts", "stream stage")}
 
 
-@blocks(2, 12, 60)
+@blocks(2, 6, 60)
 def test_one_rule(block: int) -> None:
     in_blocks(40, block, one_rule, QUICK_ONES)
 
 
-@blocks(1, 8, 40)
+@blocks(1, 3, 40)
 def test_one_rule_with_its_state_as_bytes(block: int) -> None:
     in_blocks(15, block, one_rule, KEEPING)
 
 
-@blocks(1, 4, 12)
+@blocks(1, 2, 12)
 def test_several_rules(block: int) -> None:
     in_blocks(10, block, several_rules, QUICK_ONES)
 
 
-@blocks(2, 10, 60)
+@blocks(2, 5, 60)
 def test_patterns_that_nest(block: int) -> None:
     in_blocks(20, block, nested, QUICK_ONES)
 
 
-@blocks(1, 4, 20)
+@blocks(1, 2, 20)
 def test_patterns_that_nest_with_their_state_as_bytes(block: int) -> None:
     in_blocks(20, block, nested, KEEPING)
 

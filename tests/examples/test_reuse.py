@@ -113,7 +113,7 @@ def mean_speeds(vehicles: pa.Table, asked: list[Square], read: list[Square]) -> 
     return result
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_alone_everyone_gets_what_loops_find(part: Run) -> None:
     own = squares(part.drivers)
     assert speeds(part.exact) == pytest.approx(mean_speeds(part.vehicles, own, own))

@@ -184,7 +184,7 @@ def check(found: Found, rows: pd.DataFrame) -> None:
     assert len(accident) == len(accidents(rows)) == 13
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_the_engine_finds_what_loops_find(found: Found, rows: pd.DataFrame) -> None:
     check(found, rows)
 

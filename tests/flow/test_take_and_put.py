@@ -51,7 +51,7 @@ def random_rows(random: np.random.Generator) -> list[tuple[int, int, int]]:
     return [(int(random.integers(KEYS)), int(random.integers(4)), 0) for _ in range(random.integers(0, 5))]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.storm) for seed in range(1, 6))])
 @pytest.mark.parametrize("rule", RULES)
 def test_groups_that_move_between_flows_find_what_they_find_in_one(rule: str, seed: int) -> None:
     random = np.random.default_rng([seed, *rule.encode()])

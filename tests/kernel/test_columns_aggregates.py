@@ -19,6 +19,8 @@ from situ.graph.expressions import Aggregate, Attribute, Binary, Literal, WholeE
 from situ.kernel.columns.aggregates import aggregate
 from situ.kernel.columns.evaluate import EventRows, Rows, evaluate
 
+pytestmark = pytest.mark.jit_only  # expressions over columns are NumPy and Arrow, not Numba
+
 NAN, INF = math.nan, math.inf
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 D = Decimal

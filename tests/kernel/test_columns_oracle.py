@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -18,6 +19,8 @@ from situ.graph.expressions import Attribute, Binary, Call, Cast, Expression, In
 from situ.graph.operators import Schema
 from situ.graph.typing import Scope, type_of
 from situ.kernel.columns.evaluate import EventRows, evaluate, evaluate_condition
+
+pytestmark = pytest.mark.jit_only  # expressions over columns are NumPy and Arrow, not Numba
 
 MONEY = Decimal(9, 2)
 SCHEMA = Schema((("i", INT), ("j", INT), ("d", DOUBLE), ("e", DOUBLE), ("s", STRING), ("b", BOOLEAN), ("m", MONEY)))

@@ -50,7 +50,7 @@ def test_optimal_is_exact_without_shared_events(shape: str, model: str, weight: 
         check_against_exhaustive(random_problem(seed, SHAPES[shape], model, weight))
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize(("shape", "model", "weight"), CASES)
 def test_optimal_is_exact_without_shared_events_many_seeds(shape: str, model: str, weight: Weight) -> None:
     for seed in range(100, 116):
@@ -126,7 +126,7 @@ def test_where_it_is_not_exact_the_optimum_lies_between_its_bound_and_its_plan(
     assert between_bound_and_rival(problems(range(15), model)) >= often
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("model", ["coverage", "paper"])
 @pytest.mark.parametrize(("problems", "often"), [(shared_problems, 0.95), (limited_problems, 0.9)])
 def test_where_it_is_not_exact_the_optimum_lies_between_many_seeds(

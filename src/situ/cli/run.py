@@ -14,7 +14,7 @@ from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder, StagedResults
 from situ.cli.run_options import SHOWN, RunOptions, refuse_without_follow
 from situ.cli.summary import Summary
-from situ.core.errors import InputError, did_you_mean
+from situ.core.errors import InputError
 from situ.core.memory import parse_memory
 from situ.graph.operators import OperatorGraph
 from situ.io.addresses import is_url, shown_address
@@ -23,6 +23,7 @@ from situ.io.files.source import Source
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.sink_names import FolderNames, require_names
 from situ.lang.resolve import resolve, warnings
+from situ.runtime.given import given_by_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,6 @@ def paths_of_streams(graph: OperatorGraph, sources: list[str]) -> dict[str, Path
 def addresses_of_streams(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:
     """The address of each stream of the query, each exactly once. Addresses may hold secrets: no error shows one as it
     is."""
-    names = [stream.name for stream in graph.streams]
     addresses: dict[str, str] = {}
     for source in sources:
         name, equals, address = source.partition("=")
@@ -133,20 +133,12 @@ def addresses_of_streams(graph: OperatorGraph, sources: list[str]) -> dict[str, 
                 f"--source '{shown_address(source)}' names no path or no stream",
                 remedy="Write it as Type=PATH: --source Vehicle=cars.csv",
             )
-        if name not in names:
-            raise InputError(
-                f"the query has no stream '{name}' for --source '{name}={shown_address(address)}'",
-                remedy=did_you_mean(name, names),
-            )
         if name in addresses:
             raise InputError(
                 f"two sources for stream '{name}'", remedy="Put the files into one directory, and give that."
             )
         addresses[name] = address
-    if missing := [name for name in names if name not in addresses]:
-        remedy = "Add " + " ".join(f"--source {name}=PATH" for name in missing)
-        raise InputError(f"no source for stream {', '.join(missing)}", remedy=remedy)
-    return {name: addresses[name] for name in names}
+    return given_by_stream(graph, addresses, "source", "--source {}=PATH")
 
 
 @contextmanager

@@ -11,8 +11,12 @@ from situ.graph.operators import OperatorGraph
 Input = TypeVar("Input")
 
 
-def given_by_stream(graph: OperatorGraph, given: Mapping[str, Input] | Input, kind: str) -> dict[str, Input]:
-    """The input of every stream, by its name. `kind` is what messages call one: a source, a DataFrame.
+def given_by_stream(
+    graph: OperatorGraph, given: Mapping[str, Input] | Input, kind: str, form: str = ""
+) -> dict[str, Input]:
+    """The input of every stream, by its name, in the order of the streams.
+
+    `kind` is what messages call one: a source, a DataFrame; `form` is how one is added, with {} for the stream's name.
 
     InputError for a name that is no stream, and for a stream without input.
     """
@@ -29,8 +33,7 @@ def given_by_stream(graph: OperatorGraph, given: Mapping[str, Input] | Input, ki
         if name not in names:
             raise InputError(f"no stream {name!r} in the query", remedy=did_you_mean(str(name), names))
     if missing := [name for name in names if name not in given]:
-        raise InputError(
-            f"no {kind} for stream {missing[0]}",
-            remedy=f"{kind[0].upper()}{kind[1:]}s are needed for: {', '.join(missing)}.",
-        )
-    return dict(given)
+        needed = f"{kind[0].upper()}{kind[1:]}s are needed for: {', '.join(missing)}."
+        added = f"Add {' '.join(form.format(name) for name in missing)}"
+        raise InputError(f"no {kind} for stream {', '.join(missing)}", remedy=added if form else needed)
+    return {name: given[name] for name in names}
