@@ -25,6 +25,7 @@ def case(seed: int, shape: CaseShape) -> PlacementCase:
     return random_case(antennas(8, rng), rng, shape)
 
 
+@pytest.mark.storm
 @pytest.mark.jit_only
 @pytest.mark.parametrize("model", [Coverage(), PaperCosts()], ids=lambda model: model.name)
 @pytest.mark.parametrize("limit", [None, 1.0, 1.5, 3.0])

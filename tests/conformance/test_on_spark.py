@@ -127,7 +127,11 @@ def settings(spark: SparkSession) -> Iterator[Callable[..., None]]:
 
 @pytest.mark.parametrize(
     ("first", "partitions", "adaptive", "rows"),
-    [(40_000, 1, "true", 10_000), (40_005, 3, "false", 1), (40_010, 8, "true", 3)],
+    [
+        (40_005, 3, "false", 1),
+        pytest.param(40_000, 1, "true", 10_000, marks=pytest.mark.storm),
+        pytest.param(40_010, 8, "true", 3, marks=pytest.mark.storm),
+    ],
 )
 def test_random_queries_in_batches(
     spark: SparkSession, settings: Callable[..., None], first: int, partitions: int, adaptive: str, rows: int

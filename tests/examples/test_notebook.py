@@ -45,8 +45,8 @@ def store() -> None:
     nbformat.write(notebook, TRAFFIC / "traffic.ipynb")
 
 
+@pytest.mark.storm
 @pytest.mark.spark
-@pytest.mark.slow
 def test_the_notebook_gives_what_it_is_stored_with(tmp_path: Path) -> None:
     for name in FILES:
         shutil.copy(TRAFFIC / name, tmp_path)

@@ -170,7 +170,7 @@ def test_the_picture_has_everyone_who_drives_and_squares_that_are_near(part: Run
 # --- what people see
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_the_figures_of_the_readme() -> None:
     run = embedded(20)
     for line in str(run.totals).splitlines():  # of `situ explain`

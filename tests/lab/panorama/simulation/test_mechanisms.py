@@ -9,7 +9,7 @@ from lab.panorama.simulation.test_simulate import check_complex_events, check_la
 from situ.placement.mechanisms import MECHANISMS
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "exhaustive"])
 def test_plans_give_the_embedded_engines_complex_events(name: str) -> None:
     pulled = 0
