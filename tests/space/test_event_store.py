@@ -227,7 +227,7 @@ def test_memory_of_evicted_events_is_given_back() -> None:
     store = EventStore()
     add(store, list(range(1000)))
     assert store.evict("Car", 400) == 400
-    assert store._segments["Car"][0].allocated == 1000
+    assert len(store._segments["Car"][0].events) == 1000
     assert store.evict("Car", 600) == 200
-    assert store._segments["Car"][0].allocated == 400
+    assert len(store._segments["Car"][0].events) == 400
     assert times_of(store).tolist() == list(range(600, 1000))

@@ -266,11 +266,6 @@ class _Segment:
         return int(self.events.batch.times[-1]) if len(self) else BEGINNING
 
     @property
-    def allocated(self) -> int:
-        """How many events the memory behind it holds."""
-        return len(self.events)
-
-    @property
     def stored(self) -> StoredEvents:
         return self.events.slice(self.evicted, len(self.events))
 
