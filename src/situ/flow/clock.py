@@ -122,8 +122,10 @@ class Clock:
         """When, without further rows, time goes on by the wall clock; None: never, as a stream is never idle, or nobody
         knows the time."""
         moments = [clock.idle_at for clock in self.sources.values()]
-        known = any(clock.latest != BEGINNING for clock in self.sources.values())
-        return max((m for m in moments if m is not None), default=None) if known and None not in moments else None
+        is_time_known = any(clock.latest != BEGINNING for clock in self.sources.values())
+        return (
+            max((m for m in moments if m is not None), default=None) if is_time_known and None not in moments else None
+        )
 
     def _pace_s(self) -> float:
         shortest_us = min(clock.stream.idle_after_us or 0 for clock in self.sources.values())

@@ -54,8 +54,8 @@ class Inbox:
     def table(self) -> pa.Table:
         """What waits, for a snapshot; with what is known of tests, each under its own words."""
         joined = concat(self.waiting) if self.waiting else Batch(np.zeros(0, np.int64), {})
-        known = {_spelt(conditions): pa.array(mask) for conditions, mask in joined.masks.items()}
-        return pa.table(joined.columns | known | {INBOX_TIME: pa.array(joined.times)})
+        test_columns = {_spelt(conditions): pa.array(mask) for conditions, mask in joined.masks.items()}
+        return pa.table(joined.columns | test_columns | {INBOX_TIME: pa.array(joined.times)})
 
     def take_groups(self, names: Sequence[str], keys: Sequence[pa.Array]) -> Inbox:
         """Remove what waits of the groups whose keys, in columns of these names, are among `keys`; what it was."""
@@ -73,13 +73,13 @@ class Inbox:
         columns = {name: one_chunk(table.column(name)) for name in table.column_names}
         times = numbers(columns.pop(INBOX_TIME), np.int64, "times of events")
         require_event_times(times)
-        known = {name: columns.pop(name) for name in table.column_names if name.startswith(_TEST)}
+        test_columns = {name: columns.pop(name) for name in table.column_names if name.startswith(_TEST)}
         present = {name: type_ for name, type_ in (CARRIED | dict(types)).items() if name in columns}
         require_columns(columns, present)
         require_columns(columns, {name: type_ for name, type_ in _NEVER_NULL.items() if name in columns}, whole=True)
         batch = Batch(times, columns, _lacking)
         for conditions in tests:
-            if (mask := known.get(_spelt(conditions))) is not None:
+            if (mask := test_columns.get(_spelt(conditions))) is not None:
                 require_columns({"test": mask}, {"test": pa.bool_()}, whole=True)
                 batch.masks[conditions] = mask.to_numpy(zero_copy_only=False)
         self.add(batch)

@@ -93,8 +93,8 @@ class Batch:
             return None
         if conditions not in self.masks:
             rows = BatchRows(self)
-            found = [evaluate_condition(condition, rows, **calls) for condition in conditions]
-            self.masks[conditions] = np.logical_and.reduce(found) if len(found) > 1 else found[0]
+            judged = [evaluate_condition(condition, rows, **calls) for condition in conditions]
+            self.masks[conditions] = np.logical_and.reduce(judged) if len(judged) > 1 else judged[0]
         return self.masks[conditions]
 
     def rows(self, conditions: tuple[Expression, ...], calls: Calls) -> I64:
@@ -116,8 +116,8 @@ def concat(batches: list[Batch]) -> Batch:
         return {name: concat_arrays([batch.columns[name] for batch in batches]) for name in names}
 
     common = set.intersection(*(set(batch.columns) for batch in batches))
-    known = [c for c in batches[0].masks if all(c in batch.masks for batch in batches)]
-    masks = {c: np.concatenate([batch.masks[c] for batch in batches]) for c in known}
+    shared_tests = [c for c in batches[0].masks if all(c in batch.masks for batch in batches)]
+    masks = {c: np.concatenate([batch.masks[c] for batch in batches]) for c in shared_tests}
     return Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load, masks)
 
 

@@ -91,9 +91,9 @@ class CaseRun:
         self.state.matcher.add_groups(len(self.state.groups))
         host = self._host(store) if self.program.conditions.host else None
         kept = len(store) - len(new.store)
-        found = [self.state.matcher.run(new.order, kept, events, host)] if len(new.order) else []
-        found.append(self.state.matcher.pass_time(before))
-        matches = self._own(self._settle(concat_matches(found), before, store), store)
+        matches_of_steps = [self.state.matcher.run(new.order, kept, events, host)] if len(new.order) else []
+        matches_of_steps.append(self.state.matcher.pass_time(before))
+        matches = self._own(self._settle(concat_matches(matches_of_steps), before, store), store)
         selections = self._selections(new.order + kept, events, store, before) if self.log is not None else None
         self.state.retain(store)
         if not self.context.provenance and self.chosen is None:  # these number selections by group
@@ -167,9 +167,9 @@ class CaseRun:
             bits = _packed([(i, mask) for i, _, mask in masks], len(batch)) | everywhere
             rows = np.flatnonzero(bits != 0)
             return (batch, bits) if needs_all or len(rows) == len(batch) else (batch.view(rows), bits[rows])
-        some = [(np.uint64(1 << i), batch.rows(c, self.calls)) for i, c, _ in masks]
-        rows = union_of_sorted([found for _, found in some])
-        return batch.view(rows), _marked(len(batch), some, rows)
+        rows_by_test = [(np.uint64(1 << i), batch.rows(c, self.calls)) for i, c, _ in masks]
+        rows = union_of_sorted([accepted_rows for _, accepted_rows in rows_by_test])
+        return batch.view(rows), _marked(len(batch), rows_by_test, rows)
 
     def _store(self, parts: list[tuple[str, Batch]]) -> Store:
         """The columns that are needed later, of all types one after another."""

@@ -85,5 +85,5 @@ class StreamTotals:
 
     @property
     def mean_latency_s(self) -> float | None:
-        found = self.counts.complex_events
-        return self.latency_sum_s / found if self.last_with_latency and found else None
+        complex_events = self.counts.complex_events
+        return self.latency_sum_s / complex_events if self.last_with_latency and complex_events else None

@@ -28,10 +28,10 @@ def metrics_text(totals: StreamTotals, running: bool = True) -> str:
     """
     lines: list[str] = []
     for name, kind, about, samples in _metrics(totals, running):
-        known = {suffix: value for suffix, value in samples.items() if value is not None}
-        if known:
+        measured = {suffix: value for suffix, value in samples.items() if value is not None}
+        if measured:
             lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
-            lines += [f"{name}{suffix} {_number(value)}" for suffix, value in known.items()]
+            lines += [f"{name}{suffix} {_number(value)}" for suffix, value in measured.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -132,13 +132,13 @@ class RuleStore:
 
 def read_control(directory: Path) -> dict[str, bytes]:
     """What lies in the control directory: all files NAME.situ, by their paths."""
-    found = {}
+    texts = {}
     try:
         for path in sorted(directory.iterdir()):
             if path.suffix == _SUFFIX and not path.name.startswith("."):
                 with suppress(FileNotFoundError, IsADirectoryError):  # it is gone since it was listed
-                    found[str(path)] = path.read_bytes()
-        return found
+                    texts[str(path)] = path.read_bytes()
+        return texts
     except OSError as error:
         raise InputError(
             f"cannot read the rules in the control directory: {error.strerror}",
@@ -160,18 +160,18 @@ class ControlWatch:
     def look(self) -> Mapping[str, bytes] | None:
         """A content that is new, once; None where nothing has changed. InputError, once, if it cannot be read."""
         try:
-            found = read_control(self.directory)
+            content = read_control(self.directory)
         except InputError as error:
             if str(error) == self._failed:
                 return None
             self._failed = str(error)
             raise
         self._failed = ""
-        settled, self._before = found == self._before, found
-        if not settled or found == self.taken:
+        settled, self._before = content == self._before, content
+        if not settled or content == self.taken:
             return None
-        self.taken = found
-        return found
+        self.taken = content
+        return content
 
 
 def texts_with(texts: Texts, found: Mapping[str, bytes]) -> tuple[Texts, list[SituError]]:

@@ -27,13 +27,13 @@ def aggregate(node: Aggregate, offsets: Array, values: pa.Array | None) -> pa.Ar
         return pa.array(np.diff(offsets), pa.int64())
     if node.function in ("first", "last"):
         return _at_end(node.function == "first", offsets, values)
-    known, offsets = _without_nulls(values, offsets)
+    present, offsets = _without_nulls(values, offsets)
     if node.function == "count":
-        counts = _distinct_counts(known, offsets) if node.distinct else np.diff(offsets)
+        counts = _distinct_counts(present, offsets) if node.distinct else np.diff(offsets)
         return pa.array(counts, pa.int64())
     if node.function in ("min", "max"):
-        return _extremes(node.function == "min", offsets, known)
-    return array_of(_of_numbers(node, column_of(known), offsets), len(offsets) - 1)
+        return _extremes(node.function == "min", offsets, present)
+    return array_of(_of_numbers(node, column_of(present), offsets), len(offsets) - 1)
 
 
 def _of_numbers(node: Aggregate, column: Column, offsets: Array) -> Column:

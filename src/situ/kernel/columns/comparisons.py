@@ -65,16 +65,16 @@ def is_in(operand: Column, items: tuple[Literal, ...]) -> Column:
     """`operand in (items)`: null where the operand is null, or where it is not found and an item is null."""
     if operand.type == NULL:
         return null_of(BOOLEAN)
-    known = [item.value for item in items if item.value is not None]
-    if operand.is_text and len(known) >= MANY_TEXTS:
-        found = flags_of(pc.is_in(operand.values, value_set=pa.array(known, operand.values.type)))
-    elif operand.type == INT and len(known) >= MANY_INTEGERS and all(type(value) is int for value in known):
-        found = np.isin(operand.values, np.array(known, np.int64))
+    candidates = [item.value for item in items if item.value is not None]
+    if operand.is_text and len(candidates) >= MANY_TEXTS:
+        is_member = flags_of(pc.is_in(operand.values, value_set=pa.array(candidates, operand.values.type)))
+    elif operand.type == INT and len(candidates) >= MANY_INTEGERS and all(type(value) is int for value in candidates):
+        is_member = np.isin(operand.values, np.array(candidates, np.int64))
     else:
-        found = np.zeros(operand.height, np.bool_)
-        for value in known:
-            found |= compare("=", operand, constant(value)).values
-    return Column(BOOLEAN, found, all_of(operand.valid, found if len(known) < len(items) else None))
+        is_member = np.zeros(operand.height, np.bool_)
+        for value in candidates:
+            is_member |= compare("=", operand, constant(value)).values
+    return Column(BOOLEAN, is_member, all_of(operand.valid, is_member if len(candidates) < len(items) else None))
 
 
 def conjunction(left: Column, right: Column) -> Column:

@@ -157,8 +157,8 @@ class _Evaluation:
                 is_known = everywhere(self.column(operand).valid)
                 return Column(BOOLEAN, is_known if is_negated else ~is_known)
             case In(operand, items, is_negated):
-                found = is_in(self.column(operand), items)
-                return negation(found) if is_negated else found
+                is_member = is_in(self.column(operand), items)
+                return negation(is_member) if is_negated else is_member
             case Cast(operand, type_):
                 return cast(self.column(operand), type_)
             case Call(function, arguments):

@@ -52,9 +52,9 @@ class _Signatures:
 def compile_case(context: Context, number: int) -> CompiledCase:
     """Case `number`, counted from 0, of the context's operator."""
     functions = context.functions
-    known = tuple(function for name in functions.names if (function := functions.lookup(name)) is not None)
+    registered = tuple(function for name in functions.names if (function := functions.lookup(name)) is not None)
     schemas = tuple((name, context.schemas[name]) for name in context.operator.inputs)
-    return _compile(context.operator, number, schemas, _Signatures(known, functions))
+    return _compile(context.operator, number, schemas, _Signatures(registered, functions))
 
 
 @lru_cache(maxsize=4096)

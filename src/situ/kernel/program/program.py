@@ -122,12 +122,12 @@ def _compiled(
     compiler: ConditionCompiler, conditions: list[tuple[tuple[Expression, ...], str, str]]
 ) -> tuple[list[int], np.ndarray]:
     """The test numbers and code ranges of many conditions; equal ones share their code."""
-    known: dict[tuple[tuple[Expression, ...], str, str], tuple[int, tuple[int, int]]] = {}
+    compiled: dict[tuple[tuple[Expression, ...], str, str], tuple[int, tuple[int, int]]] = {}
     for condition in conditions:
-        if condition not in known:
-            known[condition] = compiler.compile(*condition)
-    ranges = np.array([known[c][1] for c in conditions], np.int32).reshape(-1, 2)
-    return [known[c][0] for c in conditions], ranges
+        if condition not in compiled:
+            compiled[condition] = compiler.compile(*condition)
+    ranges = np.array([compiled[c][1] for c in conditions], np.int32).reshape(-1, 2)
+    return [compiled[c][0] for c in conditions], ranges
 
 
 def _refusals(compiler: ConditionCompiler, refusals: Sequence[tuple[tuple[Expression, ...] | None, str]]) -> np.ndarray:

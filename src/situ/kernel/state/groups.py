@@ -113,8 +113,8 @@ def is_among(columns: Sequence[pa.Array], keys: Sequence[pa.Array]) -> npt.NDArr
     """
     index = GroupIndex()
     index.numbers(keys, len(keys[0]))
-    known = len(index)
-    among: npt.NDArray[np.bool_] = index.numbers(columns, len(columns[0])) < known
+    key_count = len(index)
+    among: npt.NDArray[np.bool_] = index.numbers(columns, len(columns[0])) < key_count
     return among
 
 

@@ -164,12 +164,12 @@ def put_sections(
 
 def _require_keys_of_events(state: CaseState, given: _CaseSections, numbers_: I64) -> None:
     """StateError, unless the events of a section have the section's group key."""
-    known = len(state.groups)
+    group_count = len(state.groups)
     keys = [column for name, column in given.events.columns.items() if name.startswith("group.")]
     if keys:
-        found = state.groups.numbers(keys, len(given.events))
-        same = np.array_equal(found, numbers_[given.events.group])
-        require(len(state.groups) == known and same, "events are in other groups")
+        group_numbers = state.groups.numbers(keys, len(given.events))
+        same = np.array_equal(group_numbers, numbers_[given.events.group])
+        require(len(state.groups) == group_count and same, "events are in other groups")
 
 
 def _put_runs(given: _CaseSections, matcher: Matcher, group: I64, first_event: I64) -> None:

@@ -116,8 +116,8 @@ def detect_rows(
     restart: Restart = AS_BEFORE,
 ) -> Detection:
     """The same for rows of streams that have been judged."""
-    found = detect_stream(graph, rows, functions, show_definitions, shards, levels, restart)
-    return Detection(found.plan, found.output, found.rows, None)
+    detected = detect_stream(graph, rows, functions, show_definitions, shards, levels, restart)
+    return Detection(detected.plan, detected.output, detected.rows, None)
 
 
 def detect_inputs(
@@ -127,13 +127,13 @@ def detect_inputs(
     show_definitions: bool = False,
 ) -> Detection:
     """The same for rows that have been checked against the declarations of their streams."""
-    some = next(iter(inputs.values())).events
-    require_situ_on_workers(some.sparkSession)
+    any_events = next(iter(inputs.values())).events
+    require_situ_on_workers(any_events.sparkSession)
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
     output = TaggedOutput.of(plan.contexts(functions), show_definitions, used, reuses=plan.reuses)
-    shards = int(some.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    moving_shards = min(shards, _tasks_at_once(some.sparkSession))
+    shards = int(any_events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    moving_shards = min(shards, _tasks_at_once(any_events.sparkSession))
     packed = [
         crossing(inputs[read.stream.name].events, read, graph, functions).mapInArrow(
             Packer(read, plan, shards, moving_shards).pack, PACKETS
@@ -142,7 +142,7 @@ def detect_inputs(
     ]
     packets = reduce(DataFrame.union, packed)
     for stage in plan.stages:
-        run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(some.sparkSession))
+        run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(any_events.sparkSession))
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
         packets = packets.repartition("shard").mapInArrow(run.run, schema)
     rejected = reduce(DataFrame.union, [input_.rejected for input_ in inputs.values()])

@@ -60,15 +60,15 @@ def measure_statistics(
     rates: dict[str, dict[str, float]] = {stream.name: {} for stream in graph.streams}
     for seen in observed:
         rates[seen.stream][seen.site] = seen.events / duration_s
-    found = count_outputs(graph, inputs, functions)
-    known = {stream: sum(by_site.values()) for stream, by_site in rates.items()}
-    known |= {operator.name: found.get(operator.name, 0) / duration_s for operator in graph.operators}
+    outputs = count_outputs(graph, inputs, functions)
+    rates_per_s = {stream: sum(by_site.values()) for stream, by_site in rates.items()}
+    rates_per_s |= {operator.name: outputs.get(operator.name, 0) / duration_s for operator in graph.operators}
     shares = {
-        filter_.name: min(1.0, found.get(filter_.name, 0) / duration_s / known[_read(filter_)])
+        filter_.name: min(1.0, outputs.get(filter_.name, 0) / duration_s / rates_per_s[_read(filter_)])
         for filter_ in filters_of(graph)
-        if known[_read(filter_)] > 0
+        if rates_per_s[_read(filter_)] > 0
     }
-    return Statistics(rates, selectivities(graph, known, shares) | shares, _inter_arrival_s(observed))
+    return Statistics(rates, selectivities(graph, rates_per_s, shares) | shares, _inter_arrival_s(observed))
 
 
 def observe(graph: OperatorGraph, inputs: Mapping[str, StreamInput], site: str) -> list[Observed]:
@@ -106,14 +106,14 @@ def _duration_s(observed: list[Observed]) -> float:
 
 def _inter_arrival_s(observed: list[Observed]) -> dict[str, float]:
     """The mean time from an event to the next of its type, at whichever site."""
-    found = {}
+    inter_arrival_s = {}
     for stream in dict.fromkeys(seen.stream for seen in observed):
         of_type = [seen for seen in observed if seen.stream == stream]
         events = sum(seen.events for seen in of_type)
         if events > 1:
             span_us = max(seen.last_us for seen in of_type) - min(seen.first_us for seen in of_type)
-            found[stream] = span_us / 1e6 / (events - 1)
-    return found
+            inter_arrival_s[stream] = span_us / 1e6 / (events - 1)
+    return inter_arrival_s
 
 
 # ---- what operators put out

@@ -206,8 +206,8 @@ class _Translation:
     def membership(self, operand: Expression, items: tuple[Literal, ...], negated: bool, exposed: bool) -> Value:
         in_case = [self.in_case(operand, item) for item in items if item.value is not None]
         value = in_case[0][0] if in_case and in_case[0] and all(in_case) else self.value(operand)
-        found = membership(value, [self.value(item) for item in items], exposed and not negated)
-        return made_of(BOOLEAN, python.invert, found) if negated else found
+        is_member = membership(value, [self.value(item) for item in items], exposed and not negated)
+        return made_of(BOOLEAN, python.invert, is_member) if negated else is_member
 
 
 def _chained(operator: str, expression: Expression) -> Iterator[Expression]:

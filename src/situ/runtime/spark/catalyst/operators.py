@@ -131,10 +131,10 @@ def membership(value: Value, items: list[Value], exposed: bool) -> Value:
         groups.append(alike([value, *decimals]))
     if plain := [item for item in others if not (isinstance(item.type, Decimal) or isinstance(value.type, Decimal))]:
         groups.append([value, *plain])
-    found = [made_of(BOOLEAN, lambda column, *among: column.isin(*among), *group) for group in groups]
+    memberships = [made_of(BOOLEAN, lambda column, *among: column.isin(*among), *group) for group in groups]
     if len(known) < len(items):
-        found.append(null_of(BOOLEAN))  # beside the list, not in it: Spark cannot hand a null to ORC
-    return in_pairs(lambda one, other: made_of(BOOLEAN, python.or_, one, other), found)
+        memberships.append(null_of(BOOLEAN))  # beside the list, not in it: Spark cannot hand a null to ORC
+    return in_pairs(lambda one, other: made_of(BOOLEAN, python.or_, one, other), memberships)
 
 
 def _as_double(value: Value) -> Value:

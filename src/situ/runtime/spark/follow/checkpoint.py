@@ -200,12 +200,12 @@ def require_the_same(
     place: str,
 ) -> None:
     """StateError, if a checkpoint is that of another query."""
-    known, asked = manifest.streams, declarations(streams)
+    kept_streams, declared_streams = manifest.streams, declarations(streams)
     cause = ""
-    if [*known] != [*asked]:
-        cause = f"has the streams {', '.join(known)}, and the query {', '.join(asked) or 'none'}"
-    elif differing := [name for name in known if known[name] != asked[name]]:
-        cause = f"was made with another declaration of stream {differing[0]}:\n  {known[differing[0]]}\n "
+    if [*kept_streams] != [*declared_streams]:
+        cause = f"has the streams {', '.join(kept_streams)}, and the query {', '.join(declared_streams) or 'none'}"
+    elif differing := [name for name in kept_streams if kept_streams[name] != declared_streams[name]]:
+        cause = f"was made with another declaration of stream {differing[0]}:\n  {kept_streams[differing[0]]}\n "
     elif moved := [name for name, origin in origins(addresses).items() if manifest.sources.get(name) != origin]:
         cause = f"has read {manifest.sources.get(moved[0])} for stream {moved[0]}, not {origins(addresses)[moved[0]]}"
     elif shards is not None and shards != manifest.shards:

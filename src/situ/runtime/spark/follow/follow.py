@@ -175,18 +175,18 @@ class Follower:
 
     def _manifest(self) -> Manifest:
         partitions = int(self.session.conf.get("spark.sql.shuffle.partitions") or 200)
-        known = self.opening.manifest
-        if known is None:
+        stored = self.opening.manifest
+        if stored is None:
             shards, levels = self.job.shards or partitions, self.job.levels or len(self.opening.rules.plan.stages)
             streams = self.opening.rules.plan.graph.streams
             return Manifest.new(streams, self.job.addresses, shards, partitions, levels)
-        if known.partitions != partitions:
+        if stored.partitions != partitions:
             raise StateError(
-                f"the checkpoint was made with spark.sql.shuffle.partitions={known.partitions}, not {partitions}",
+                f"the checkpoint was made with spark.sql.shuffle.partitions={stored.partitions}, not {partitions}",
                 place=str(self.job.checkpoint),
                 remedy="Set it as before, or begin with a new --checkpoint.",
             )
-        return known
+        return stored
 
     def run(self, tell: Callable[[Told], None]) -> None:
         """Returns when the query has ended: by itself (`once`), or because `stop` is set."""
@@ -243,10 +243,10 @@ class Follower:
     def _look(self, tell: Callable[[Told], None]) -> None:
         assert self._watch is not None
         try:
-            found = self._watch.look()
-            if found is None:
+            control_files = self._watch.look()
+            if control_files is None:
                 return
-            texts, wrong = texts_with(self._rules.rules.texts, found)
+            texts, wrong = texts_with(self._rules.rules.texts, control_files)
             for error in wrong:
                 tell(RulesRefused(error))
             after = next_rules(self._rules, texts, self.manifest.levels, now(), self.functions, self.job.out)

@@ -54,14 +54,14 @@ def open_rules(job: Job, functions: Functions = default_functions) -> Opening:
     """Checks a job against its checkpoint, whose lock is held; an error if it is another query's, or the rules are
     wrong. Needs no Spark and writes nothing."""
     checkpoint = Checkpoint(job.checkpoint, job.permissions)
-    found = read_control(job.control) if job.control else {}
+    control_files = read_control(job.control) if job.control else {}
     manifest = checkpoint.manifest()
     if manifest is None:
         alone = Texts(job.file, job.text)
-        texts, wrong = texts_with(alone, found)
+        texts, wrong = texts_with(alone, control_files)
         rules, refused = _first_that_holds(texts, alone, lambda texts: _first(job, texts, functions))
         assert rules is not None
-        return Opening(checkpoint, None, rules, None, (*wrong, *refused), found)
+        return Opening(checkpoint, None, rules, None, (*wrong, *refused), control_files)
     last = RuleStore(checkpoint.rules).last()
     if last is None:
         raise StateError(
@@ -73,23 +73,25 @@ def open_rules(job: Job, functions: Functions = default_functions) -> Opening:
     streams = parse(job.text, job.file).streams
     require_the_same(manifest, streams, job.addresses, job.shards, job.levels, str(job.checkpoint))
     as_before = Texts(job.file, job.text, last.texts.control)
-    texts, wrong = texts_with(as_before, found)
+    texts, wrong = texts_with(as_before, control_files)
     rules, refused = _first_that_holds(
         texts, as_before, lambda texts: next_rules(in_force, texts, manifest.levels, now(), functions, job.out)
     )
     if rules is None:  # the sink may be another one than before
         require_held(in_force.plan, job.out, functions)
-    return Opening(checkpoint, manifest, rules or in_force, in_force if rules else None, (*wrong, *refused), found)
+    return Opening(
+        checkpoint, manifest, rules or in_force, in_force if rules else None, (*wrong, *refused), control_files
+    )
 
 
 def _first(job: Job, texts: Texts, functions: Functions) -> PlannedRules:
-    found = first_rules(texts, now(), functions, job.out)
-    if job.levels is not None and len(found.plan.stages) > job.levels:
+    first = first_rules(texts, now(), functions, job.out)
+    if job.levels is not None and len(first.plan.stages) > job.levels:
         raise StateError(
-            f"the query regroups complex events and so needs {len(found.plan.stages)} levels, not {job.levels}",
-            remedy=f"Say --levels {len(found.plan.stages)}, or more to leave room for rules to come.",
+            f"the query regroups complex events and so needs {len(first.plan.stages)} levels, not {job.levels}",
+            remedy=f"Say --levels {len(first.plan.stages)}, or more to leave room for rules to come.",
         )
-    return found
+    return first
 
 
 def _first_that_holds(

@@ -103,7 +103,7 @@ class ProgressFeed:
         self._looked_at = last["timestamp"]
         # To ask for all that Spark remembers takes a hundred times as long as to ask for one.
         progress = [last] if last["batchId"] == self.after + 1 else self.query.recentProgress
-        found = [batch for p in progress if (batch := micro_batch(p)) is not None and batch.number > self.after]
-        if found:
-            self.after = found[-1].number
-        return found
+        new_batches = [batch for p in progress if (batch := micro_batch(p)) is not None and batch.number > self.after]
+        if new_batches:
+            self.after = new_batches[-1].number
+        return new_batches

@@ -293,8 +293,8 @@ def _check_servers(servers: str, place: str) -> None:
     if not servers:
         raise InputError("the address names no broker", place=place, remedy=FORM)
     for server in servers.split(","):
-        found = _SERVER.fullmatch(server)
-        if found is None or not 0 < int(found[1]) < 2**16:
+        parts = _SERVER.fullmatch(server)
+        if parts is None or not 0 < int(parts[1]) < 2**16:
             raise InputError(f"'{server}' is no HOST:PORT of a broker", place=place, remedy=FORM)
 
 
@@ -342,8 +342,8 @@ def _check_option(name: str, place: str, writing: bool) -> None:
     if writing and name in READ_OPTIONS:
         raise InputError(f"option {name} is for reading only", place=place, remedy="Leave it out.")
     if name not in READ_OPTIONS:
-        known = ["kafka.*", CONFIG, *(() if writing else READ_OPTIONS)]
-        raise InputError(f"there is no option '{name}'", place=place, remedy=did_you_mean(name, known))
+        options = ["kafka.*", CONFIG, *(() if writing else READ_OPTIONS)]
+        raise InputError(f"there is no option '{name}'", place=place, remedy=did_you_mean(name, options))
 
 
 def _is_object(text: str) -> bool:

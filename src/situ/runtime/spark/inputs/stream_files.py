@@ -210,9 +210,9 @@ def _rejected_lines(file: Path, reason: str) -> Iterator[Conformed]:
             *lines, rest = (rest + data).split(b"\n")
             if not following:
                 lines.append(rest)
-            found = {n: record.rstrip(b"\r") for n, record in enumerate(lines, line) if record.strip()}
-            texts = [record.decode("utf-8", errors="backslashreplace") for record in found.values()]
-            yield _nothing_but(rejected_table([reason] * len(found), texts, [f"{file}:{n}" for n in found]))
+            records = {n: record.rstrip(b"\r") for n, record in enumerate(lines, line) if record.strip()}
+            texts = [record.decode("utf-8", errors="backslashreplace") for record in records.values()]
+            yield _nothing_but(rejected_table([reason] * len(records), texts, [f"{file}:{n}" for n in records]))
             line, data = line + len(lines), following
 
 

@@ -125,8 +125,8 @@ def _judge(df: DataFrame, stream: Stream, place: str) -> _Judged:
     fields, schema = df.schema.fields, arrow_schema(df)
     conversions_to(stream, schema, place)
     columns = {a.name: _source_column(a, fields) for a in stream.attributes}
-    found = {a.name: type_found(a, stream, schema, place) for a in stream.attributes}
-    readings = {a.name: attribute_reading(columns[a.name], found[a.name], a.type) for a in stream.attributes}
+    column_types = {a.name: type_found(a, stream, schema, place) for a in stream.attributes}
+    readings = {a.name: attribute_reading(columns[a.name], column_types[a.name], a.type) for a in stream.attributes}
     declared = next(a.type for a in stream.attributes if a.name == stream.time)
     time = time_reading(columns[stream.time], readings[stream.time].value, declared, stream.time_unit)
     misfit = any_of([misfit for reading in (*readings.values(), time) for misfit in reading.misfits])
@@ -164,16 +164,18 @@ def _source_column(attribute: AttributeDeclaration, fields: list[StructField]) -
     """The column that an attribute comes from, after `_numbered`."""
     name, *inner = attribute.source
     number = [field.name for field in fields].index(name)
-    column, found = F.col(f"c{number}"), fields[number].dataType
+    column, column_type = F.col(f"c{number}"), fields[number].dataType
     for name in inner:
-        assert isinstance(found, StructType)
-        number = found.names.index(name)
-        if len({known.lower() for known in found.names}) < len(found.names):  # here, too
-            column = column.cast(StructType([StructField(f"c{i}", field.dataType) for i, field in enumerate(found)]))
+        assert isinstance(column_type, StructType)
+        number = column_type.names.index(name)
+        if len({known.lower() for known in column_type.names}) < len(column_type.names):  # here, too
+            column = column.cast(
+                StructType([StructField(f"c{i}", field.dataType) for i, field in enumerate(column_type)])
+            )
             column = column.getField(f"c{number}")
         else:
             column = column.getField(name)
-        found = found.fields[number].dataType
+        column_type = column_type.fields[number].dataType
     return column
 
 

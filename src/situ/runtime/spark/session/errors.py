@@ -70,7 +70,7 @@ def no_python_at(path: str) -> tuple[str, str]:
 
 def _from_python(trace: str) -> tuple[str, str]:
     """A user's mistake that only a worker could find is said as it is said elsewhere; a defect keeps its trace."""
-    found = re.search(r"^situ\.[\w.]+: (.*)(?:\n  (.*))?\Z", trace, re.MULTILINE)
-    if found:
-        return found[1], found[2] or ""
+    raised = re.search(r"^situ\.[\w.]+: (.*)(?:\n  (.*))?\Z", trace, re.MULTILINE)
+    if raised:
+        return raised[1], raised[2] or ""
     return f"a worker failed\n{_TRACEBACK}{trace}", ""

@@ -68,8 +68,8 @@ def java_version(answer: str) -> int | None:
     >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_392"')
     (17, 8)
     """
-    found = re.search(r'\bversion "(?:1\.)?(\d+)', answer)
-    return int(found[1]) if found else None
+    version = re.search(r'\bversion "(?:1\.)?(\d+)', answer)
+    return int(version[1]) if version else None
 
 
 def ask_version(command: Path) -> Java:

@@ -91,12 +91,12 @@ def spark_session(
 def borrowed_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session for a while. One that ran before goes on running; one that was started for this is stopped."""
     require_pyspark()
-    found = running_session()
+    running = running_session()
     session = spark_session(master, conf)
     try:
         yield session
     finally:
-        if found is None:
+        if running is None:
             session.stop()
 
 

@@ -186,7 +186,7 @@ def left_by_batch(directory: Path, batch: int) -> list[Path]:
 
     StateError, if there are results of later batches: then the checkpoint is older than they are.
     """
-    found = []
+    left_paths = []
     for path in [path for folder in _result_folders(directory) for path in folder.iterdir()]:
         number = _number(path)
         if number is not None and number > batch:
@@ -198,8 +198,8 @@ def left_by_batch(directory: Path, batch: int) -> list[Path]:
         if number == batch and path.name.startswith("."):
             path.unlink()
         elif number == batch:
-            found.append(path)
-    return found
+            left_paths.append(path)
+    return left_paths
 
 
 def _has_other_batch(folder: Path, batch: int) -> bool:
@@ -220,8 +220,8 @@ def _number(path: Path) -> int | None:
     >>> _number(Path("Jam/batch-000000017.csv")), _number(Path("Jam/.batch-000000017.csv.tmp")), _number(Path("a.csv"))
     (17, 17, None)
     """
-    found = _BATCH.fullmatch(path.name.removeprefix(".").removesuffix(".tmp"))
-    return int(found[1]) if found else None
+    batch = _BATCH.fullmatch(path.name.removeprefix(".").removesuffix(".tmp"))
+    return int(batch[1]) if batch else None
 
 
 def _hidden(path: Path) -> Path:

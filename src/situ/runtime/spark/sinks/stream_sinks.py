@@ -78,9 +78,9 @@ def packages_for(addresses: Iterable[str], conf: Mapping[str, str] | None = None
 
 def _format(text: str) -> Format:
     formats: tuple[Format, ...] = get_args(Format)
-    for known in formats:
-        if known == text:
-            return known
+    for format_name in formats:
+        if format_name == text:
+            return format_name
     raise InputError(f"situ writes no files of format '{text}'", remedy=did_you_mean(text, formats))
 
 

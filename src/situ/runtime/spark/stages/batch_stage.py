@@ -114,11 +114,11 @@ def _sliced(rows: pa.RecordBatch, slices: BySlice) -> pa.RecordBatch:
 
 def marked_rows(rows: pa.RecordBatch, tests: frozenset[int]) -> np.ndarray:
     """Which rows fulfil one of the tests."""
-    found = np.zeros(rows.num_rows, np.bool_)
+    is_marked = np.zeros(rows.num_rows, np.bool_)
     for column in {test // MARKS_PER_COLUMN for test in tests}:
         bits = sum(1 << test % MARKS_PER_COLUMN for test in tests if test // MARKS_PER_COLUMN == column)
-        found |= (rows.column(f"_marks{column}").to_numpy() & bits) != 0
-    return found
+        is_marked |= (rows.column(f"_marks{column}").to_numpy() & bits) != 0
+    return is_marked
 
 
 def pieces_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -276,6 +276,6 @@ def rows_to_batch(rows: list[pa.RecordBatch], read: Read | None) -> Batch:
     marked = "_marks0" in joined.schema.names
     for number, test in enumerate(read.tests):
         if test.complete and test.conditions:
-            known = marked_rows(joined, frozenset({number})) if marked else np.ones(len(times), np.bool_)
-            batch.masks[test.conditions] = known
+            is_accepted = marked_rows(joined, frozenset({number})) if marked else np.ones(len(times), np.bool_)
+            batch.masks[test.conditions] = is_accepted
     return batch

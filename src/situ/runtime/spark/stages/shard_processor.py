@@ -53,8 +53,8 @@ class ShardProcessor(StatefulProcessor):
 
     def _step(self, shard: int, packets: list[Packet], timer_values: Any) -> Iterator[Row]:
         now = timer_values.getCurrentProcessingTimeInMs() / 1e3 if self.idle else 0.0
-        known = self.state.get()
-        result = self.stage.step(shard, bytes(known[0]) if known else None, packets, now)
+        stored = self.state.get()
+        result = self.stage.step(shard, bytes(stored[0]) if stored else None, packets, now)
         self.state.update((result.state,))
         if self.idle:
             for moment in list(self.handle.listTimers()):

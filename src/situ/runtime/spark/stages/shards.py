@@ -176,12 +176,12 @@ def even_keys(shards: int) -> list[int]:
     >>> sorted(_murmur3(key) % 4 for key in keys), sorted(_murmur3(key) % 2 for key in keys)
     ([0, 1, 2, 3], [0, 0, 1, 1])
     """
-    found: dict[int, int] = {}
+    key_of_shard: dict[int, int] = {}
     for key in count():
-        found.setdefault(_murmur3(key) % shards, key)
-        if len(found) == shards:
+        key_of_shard.setdefault(_murmur3(key) % shards, key)
+        if len(key_of_shard) == shards:
             break
-    return [found[shard] for shard in range(shards)]
+    return [key_of_shard[shard] for shard in range(shards)]
 
 
 def _murmur3(value: int, seed: int = 42) -> int:

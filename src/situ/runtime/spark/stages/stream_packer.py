@@ -57,9 +57,9 @@ class StreamPacker:
             yield clock_packets(range(self.levels), self.shards, told)
 
     def _rejected(self, misfit: pa.StructArray) -> Iterator[pa.RecordBatch]:
-        found = misfit.filter(misfit.is_valid())
-        names = [field.name for field in found.type]
-        rejected = self.reject(pa.RecordBatch.from_arrays(found.flatten(), names=names))
+        reasons = misfit.filter(misfit.is_valid())
+        names = [field.name for field in reasons.type]
+        rejected = self.reject(pa.RecordBatch.from_arrays(reasons.flatten(), names=names))
         yield from finished(self.output.rejected(self.read.stream.name, rejected), self.shards)
 
     def _packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -132,8 +132,8 @@ class StreamStage:
             "watermark": None if passed == BEGINNING else passed,
             "busy_ms": (time.perf_counter() - begun) * 1e3,
         }
-        found = {name: result.events for name, result in produced.items()} | delivered
-        made += finished(self.output.figures(figures | self._latency(found)), self.shards)
+        complex_events = {name: result.events for name, result in produced.items()} | delivered
+        made += finished(self.output.figures(figures | self._latency(complex_events)), self.shards)
         return StageStep(after, made, running.clock.idle_at(now))
 
     def _resume(self, clock: Clock, now: float) -> None:
@@ -277,8 +277,8 @@ class StreamStage:
                 yield from finished(self.output.rows(COMPLEX_EVENT, name, result.events), self.shards)
             if len(result.timed_out):
                 yield from finished(self.output.rows(TIMED_OUT, name, result.timed_out), self.shards)
-        for later, known in lows.items():
-            yield clock_packets([later], self.shards, {"shard": shard, "lows": known})
+        for later, lows_of_stage in lows.items():
+            yield clock_packets([later], self.shards, {"shard": shard, "lows": lows_of_stage})
         yield from self._failed(running.flow.failed_calls)
 
     def _deliver(self, running: _Shard, delivered: Mapping[str, Batch]) -> Iterator[pa.RecordBatch]:
