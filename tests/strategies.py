@@ -33,7 +33,20 @@ from situ.graph.expressions import (
     WholeEvent,
 )
 from situ.graph.operators import OperatorGraph
-from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Selector, Seq, Step
+from situ.graph.patterns import (
+    Absence,
+    And,
+    Contiguity,
+    EventTest,
+    Follow,
+    Loop,
+    Or,
+    Pattern,
+    Selector,
+    Seq,
+    Step,
+    reads_each,
+)
 from situ.graph.query import (
     AfterMatch,
     Aggregation,
@@ -43,6 +56,7 @@ from situ.graph.query import (
     Definition,
     From,
     Join,
+    Pause,
     Query,
     Rule,
     Skip,
@@ -241,10 +255,17 @@ class Pen:
         if self.chance(20):
             case = replace(case, consuming=(self.one_of(*aliases),))
         elif self.chance(25):
-            skip = self.one_of(*(skip for skip in Skip if skip is not Skip.NONE))
-            to_alias = skip in (Skip.TO_FIRST, Skip.TO_LAST)
-            rule = replace(rule, after_match=AfterMatch(skip, self.one_of(*aliases) if to_alias else None))
+            rule = replace(rule, after_match=self.after_match(aliases))
+        elif not plain and not reads_each(case.detect) and self.chance(15):
+            case = replace(case, once=True)
         return replace(rule, cases=(replace(case, assign=assign(rule)),))
+
+    def after_match(self, aliases: tuple[str, ...]) -> AfterMatch | Pause:
+        if self.chance(35):
+            return Pause(self.one_of(1, 1, 2, 3) * SECOND)
+        skip = self.one_of(*(skip for skip in Skip if skip is not Skip.NONE))
+        to_alias = skip in (Skip.TO_FIRST, Skip.TO_LAST)
+        return AfterMatch(skip, self.one_of(*aliases) if to_alias else None)
 
     def grouping(self) -> tuple[str, ...]:
         return ("k",) if self.chance(40) else ()

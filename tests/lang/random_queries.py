@@ -46,6 +46,7 @@ from situ.graph.query import (
     Demand,
     From,
     Join,
+    Pause,
     Quality,
     Query,
     Rule,
@@ -187,9 +188,10 @@ def windows() -> SearchStrategy[Window]:
 
 
 @cache
-def after_matches() -> SearchStrategy[AfterMatch]:
+def after_matches() -> SearchStrategy[AfterMatch | Pause]:
     plain = st.builds(AfterMatch, st.sampled_from([Skip.NONE, Skip.TO_NEXT, Skip.PAST_LAST]))
-    return plain | st.builds(AfterMatch, st.sampled_from([Skip.TO_FIRST, Skip.TO_LAST]), names())
+    to_alias = st.builds(AfterMatch, st.sampled_from([Skip.TO_FIRST, Skip.TO_LAST]), names())
+    return plain | to_alias | st.builds(Pause, MICROS)
 
 
 @cache
@@ -202,7 +204,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, ...]:
     count = draw(st.integers(1, 2))
     numbers = draw(st.permutations([0, 1, 7])) if count > 1 or draw(st.booleans()) else [None]
     return tuple(
-        Case(draw(patterns()), draw(_withins()), draw(assignments()), draw(name_lists(0)), number)
+        Case(draw(patterns()), draw(_withins()), draw(assignments()), draw(name_lists(0)), number, draw(st.booleans()))
         for number in numbers[:count]
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias, assert_never
 
 from oracle.matches import (
@@ -15,12 +16,15 @@ from oracle.matches import (
     assignments,
     deadline,
     events_of_alias,
+    in_window,
     last_position,
+    place,
+    satisfied,
     slots_of,
 )
-from oracle.words import Not, Word
+from oracle.words import Block, Not, Word, least_rest, words
 from situ.graph.patterns import Selector, steps_of
-from situ.graph.query import AfterMatch, Case, From, Skip, Within
+from situ.graph.query import AfterMatch, Case, From, Pause, Skip, Within
 
 #: When a match fires: (time, 0, position of the event that completes it), or (time, 1, 0) once time has passed.
 Firing: TypeAlias = tuple[float, int, int]
@@ -40,11 +44,15 @@ class PatternMatch:
         return all_positions(self.placed)
 
 
-def pattern_matches(case: Case, after_match: AfterMatch, group: Group) -> list[PatternMatch]:
+def pattern_matches(case: Case, after_match: AfterMatch | Pause, group: Group) -> list[PatternMatch]:
     """The matches that become complex events."""
     found = all_matches(case, group)
     selected = select(list(found.values()))
     aliases = [step.alias for step in steps_of(case.detect)]
+    if case.once:
+        return once(case, aliases, selected, group)
+    if isinstance(after_match, Pause):
+        return pause(after_match, aliases, selected, group)
     return skip(after_match, aliases, consume(case.consuming, selected))
 
 
@@ -172,3 +180,56 @@ def skip_point(after_match: AfterMatch, match: PatternMatch) -> int:
             return events[-1] - 1 if events else -1
         case _:
             assert_never(after_match.skip)
+
+
+# Fewer alerts
+
+
+def in_turn(matches: list[PatternMatch], aliases: list[str]) -> list[PatternMatch]:
+    """Matches as they fire; those that fire together by their positions in turn, then by the steps in the text."""
+    return sorted(
+        matches,
+        key=lambda match: (match.fires, match.positions, [aliases.index(alias) for _, alias, _ in match.slots]),
+    )
+
+
+def pause(after: Pause, aliases: list[str], matches: list[PatternMatch], group: Group) -> list[PatternMatch]:
+    """Matches as they fire; each that stays removes the later ones that start before its pause is over."""
+    waiting = in_turn(matches, aliases)
+    standing = []
+    while waiting:
+        match, *waiting = waiting
+        standing.append(match)
+        waiting = [later for later in waiting if not is_paused(after, match, later, group)]
+    return standing
+
+
+def is_paused(after: Pause, match: PatternMatch, later: PatternMatch, group: Group) -> bool:
+    return group.time(later.positions[0]) <= match.time + after.micros
+
+
+def once(case: Case, aliases: list[str], matches: list[PatternMatch], group: Group) -> list[PatternMatch]:
+    """Of the start that lives, the match that fires first."""
+    start = living_start(case, group)
+    return in_turn([match for match in matches if match.positions[0] == start], aliases)[:1]
+
+
+def living_start(case: Case, group: Group) -> int | None:
+    """The position of the start that is the first one to get past its first step; of several, the earliest."""
+    past: set[tuple[int, int]] = set()
+    for word in words(case.detect, len(group.events) + least_rest(case.detect)):
+        blocks = [item for item in word if isinstance(item, Block)]
+        first_step = [*takewhile(lambda block, steps=blocks[0].steps: block.steps == steps, blocks)]
+        for placed in place(first_step, (), group):
+            if satisfied(word, placed, group) and may_be_in_window(case.within, placed, group):
+                positions = all_positions(placed)
+                past.add((positions[-1], positions[0]))
+    return min(past, default=(-1, None))[1]
+
+
+def may_be_in_window(within: Within | None, placed: Assignment, group: Group) -> bool:
+    """Whether the events of a beginning leave room: where the alias that the window is counted from is still to come,
+    it comes after them, and they have its time."""
+    if within is None or isinstance(within.anchor, From) or events_of_alias(placed, within.anchor):
+        return in_window(within, placed, group)
+    return len({group.time(position) for position in all_positions(placed)}) == 1

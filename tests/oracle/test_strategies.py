@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from oracle import OracleResult
 from situ.graph import patterns
 from situ.graph.patterns import Absence, And, Loop, Or, Seq
-from situ.graph.query import Rule, Skip, Stream
+from situ.graph.query import AfterMatch, Pause, Rule, Stream
 from strategies import Scenario, answered, arrivals, pieces, random_scenario, scenarios
 
 random_examples = settings(derandomize=True, deadline=None, max_examples=150)
@@ -91,7 +91,7 @@ def pairs(stream: Stream, rows: list[dict[str, Any]]) -> Iterator[str]:
 CONSTRUCTS = [
     *("chain", "condition", "loop", "group loop", "greedy", "until", "and", "or", "selector"),
     *("not", "not immediately", "not at the end", "within", "from previous", "from alias"),
-    *("consuming", "after match", "group by", "timed-out events", "Aggregation", "Join"),
+    *("consuming", "after match", "pause", "once", "group by", "timed-out events", "Aggregation", "Join"),
 ]
 
 
@@ -101,7 +101,9 @@ def constructs(rule: Rule) -> Iterator[str]:
     for name, present in {
         "condition": any(test.condition is not None for test in patterns.tests_of(case.detect)),
         "consuming": case.consuming,
-        "after match": rule.after_match.skip is not Skip.NONE,
+        "after match": isinstance(rule.after_match, AfterMatch) and rule.after_match != AfterMatch(),
+        "pause": isinstance(rule.after_match, Pause),
+        "once": case.once,
         "group by": rule.group_by,
         type(rule.kind).__name__: rule.kind,
     }.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import assert_never
 
 from oracle.events import Event
 from oracle.matches import (
@@ -22,10 +21,10 @@ from oracle.matches import (
     satisfied,
     slots_of,
 )
-from oracle.patterns import PatternMatch, all_matches, skip_point
-from oracle.words import Block, Word, without, words
-from situ.graph.patterns import And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of
-from situ.graph.query import AfterMatch, Case
+from oracle.patterns import PatternMatch, all_matches, is_paused, skip_point
+from oracle.words import Block, Word, least_rest, without, words
+from situ.graph.patterns import Contiguity, Pattern
+from situ.graph.query import AfterMatch, Case, Pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,9 @@ class Way:
         return self.placed[-1] if len(self.placed) == len(blocks_of(self.beginning)) else None
 
 
-def timed_out(case: Case, after_match: AfterMatch, standing: list[PatternMatch], group: Group) -> list[PatternMatch]:
+def timed_out(
+    case: Case, after_match: AfterMatch | Pause, standing: list[PatternMatch], group: Group
+) -> list[PatternMatch]:
     """The partial matches to report, given the matches that stand."""
     complete = all_matches(case, group)
     partials: dict[tuple[Slot, ...], list[Way]] = {}
@@ -63,7 +64,7 @@ def timed_out(case: Case, after_match: AfterMatch, standing: list[PatternMatch],
         ):
             continue
         partial = PatternMatch(slots, placed, limit, (limit, 1, 0))
-        if not any(removes(match, partial, case, after_match) for match in standing):
+        if not any(removes(match, partial, case, after_match, group) for match in standing):
             reported.append(partial)
     return reported
 
@@ -105,19 +106,6 @@ def beginnings(pattern: Pattern, events: int) -> Iterator[Word]:
                 yield word[:end]
 
 
-def least_rest(pattern: Pattern) -> int:
-    """Slots enough to complete any beginning of a word without repeating more than a loop must."""
-    match pattern:
-        case Loop(body, low):
-            return max(low, 1) * least_rest(body)
-        case Seq(parts):
-            return sum(least_rest(part.pattern) for part in parts if isinstance(part, Follow))
-        case Step() | And() | Or():
-            return len(list(steps_of(pattern)))
-        case _:
-            assert_never(pattern)
-
-
 def is_continued(way: Way, case: Case, group: Group) -> bool:
     """Whether some event takes the partial match one step further."""
     begun = by_alias(way.begun.block, way.begun.positions) if way.begun else {}
@@ -156,9 +144,13 @@ def can_go_on(way: Way, limit: int, group: Group) -> bool:
     return satisfied(way.beginning, (*way.placed, Placed(next_step, (len(seen),))), imagined)
 
 
-def removes(match: PatternMatch, partial: PatternMatch, case: Case, after_match: AfterMatch) -> bool:
-    """Whether a match that stands consumed an event of the partial match, or skips its start."""
+def removes(
+    match: PatternMatch, partial: PatternMatch, case: Case, after_match: AfterMatch | Pause, group: Group
+) -> bool:
+    """Whether a match that stands consumed an event of the partial match, or skips its start, or pauses then."""
     consumed = {position for alias in case.consuming for position in events_of_alias(match.placed, alias)}
     if match.fires < partial.fires and consumed & set(partial.positions):
         return True
+    if isinstance(after_match, Pause):
+        return match.fires <= partial.fires and is_paused(after_match, match, partial, group)
     return match.positions[0] <= partial.positions[0] <= skip_point(after_match, match)

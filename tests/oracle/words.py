@@ -9,7 +9,7 @@ from typing import Literal as OneOf
 from typing import TypeAlias, assert_never
 
 from situ.graph.expressions import Binary, Expression, aliases_of, conjuncts
-from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Seq, Step
+from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Seq, Step, steps_of
 
 #: Where in the pattern something stands: the way down from its root. ("repetition", 2) is the third one.
 Path: TypeAlias = tuple[tuple[OneOf["part", "alternative", "repetition"], int], ...]
@@ -182,3 +182,16 @@ def without(step: Step, missing: set[str]) -> Step:
         if not aliases_of(conjunct) & missing:
             condition = conjunct if condition is None else Binary("and", condition, conjunct)
     return replace(step, test=replace(step.test, condition=condition))
+
+
+def least_rest(pattern: Pattern) -> int:
+    """Slots enough to complete any beginning of a word without repeating more than a loop must."""
+    match pattern:
+        case Loop(body, low):
+            return max(low, 1) * least_rest(body)
+        case Seq(parts):
+            return sum(least_rest(part.pattern) for part in parts if isinstance(part, Follow))
+        case Step() | And() | Or():
+            return len(list(steps_of(pattern)))
+        case _:
+            assert_never(pattern)

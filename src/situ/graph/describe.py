@@ -8,7 +8,19 @@ from typing import assert_never
 from situ.core.time import format_duration
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Seq, Step
-from situ.graph.query import Aggregation, AttributeDeclaration, Case, From, Join, Rule, Skip, Stream, Window, Within
+from situ.graph.query import (
+    Aggregation,
+    AttributeDeclaration,
+    Case,
+    From,
+    Join,
+    Pause,
+    Rule,
+    Skip,
+    Stream,
+    Window,
+    Within,
+)
 
 
 def describe(graph: OperatorGraph) -> str:
@@ -114,14 +126,18 @@ def _operator(operator: Operator) -> Iterator[str]:
     for case in rule.cases:
         window = window_of(rule, case)
         number = f"case {case.number}: " if case.number is not None else ""
-        yield f"{kind_of(rule):<10} {number}{shape_of(case.detect)}" + (f" {window}" if window else "")
+        yield f"{kind_of(rule):<10} {number}{'once ' * case.once}{shape_of(case.detect)}" + (
+            f" {window}" if window else ""
+        )
         if case.consuming:
             yield f"consuming  {', '.join(case.consuming)}"
     if isinstance(rule.kind, Join):
         yield f"on         {', '.join(rule.kind.on)}"
     if rule.group_by:
         yield f"group by   {', '.join(rule.group_by)}"
-    if rule.after_match.skip is not Skip.NONE:
+    if isinstance(rule.after_match, Pause):
+        yield f"pause      {format_duration(rule.after_match.micros)}"
+    elif rule.after_match.skip is not Skip.NONE:
         target = f" {rule.after_match.alias}" if rule.after_match.alias else ""
         yield f"skip       {rule.after_match.skip.value}{target}"
 

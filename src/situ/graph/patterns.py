@@ -100,6 +100,26 @@ class Or:
 Pattern: TypeAlias = Step | Loop | Seq | And | Or
 
 
+def reads_each(pattern: Pattern) -> bool:
+    """Whether the text says `each` somewhere; `then first X` and `then last X` do not say it."""
+    match pattern:
+        case Step() | And():
+            return False
+        case Loop(body, inner=inner):
+            return inner is Contiguity.EACH or reads_each(body)
+        case Or(alternatives):
+            return any(map(reads_each, alternatives))
+        case Seq(parts):
+            return any(_follows_each(part) for part in parts if isinstance(part, Follow))
+        case _:
+            assert_never(pattern)
+
+
+def _follows_each(part: Follow) -> bool:
+    selects = isinstance(part.pattern, Step) and part.pattern.selector is not None
+    return (part.contiguity is Contiguity.EACH and not selects) or reads_each(part.pattern)
+
+
 def steps_of(pattern: Pattern) -> Iterator[Step]:
     """All steps in textual order.
 

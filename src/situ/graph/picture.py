@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from xml.sax.saxutils import escape
 
+from situ.core.time import format_duration
 from situ.graph.describe import kind_of, stream_clauses, window_of
 from situ.graph.layout import Layout, Node, lay_out
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.patterns import tests_of
-from situ.graph.query import Definition, Join, Query, Rule, Stream, Subscription
+from situ.graph.query import Definition, Join, Pause, Query, Rule, Stream, Subscription
 
 MARGIN, COLUMN_GAP, ROW_GAP = 24.0, 88.0, 26.0
 PADDING = 14.0
@@ -239,6 +240,10 @@ def _rule_box(
         clauses.append(f"on {', '.join(rule.kind.on)}")
     if rule.group_by:
         clauses.append(f"group by {', '.join(rule.group_by)}")
+    if any(case.once for case in rule.cases):
+        clauses.append("once")
+    if isinstance(rule.after_match, Pause):
+        clauses.append(f"pause {format_duration(rule.after_match.micros)}")
     lines = tuple(line for clause in dict.fromkeys(clauses) if clause for line in _wrapped("clause", clause))
     return Box(kind, layer, inputs, _sections(f"{kind} · {kind_of(rule)}", name, attributes, lines))
 

@@ -107,14 +107,22 @@ class AfterMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """`after match pause 1 h`: after a match, none that starts within that time."""
+
+    micros: int
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """One `detect ... assign ... consuming ...`; number is None unless the text says `case n:`."""
+    """One `detect [once] ... assign ... consuming ...`; number is None unless the text says `case n:`."""
 
     detect: Pattern
     within: Within | None = None
     assign: tuple[Assignment, ...] = ()
     consuming: tuple[str, ...] = ()
     number: int | None = None
+    once: bool = False
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
@@ -156,7 +164,7 @@ class Rule:
     cases: tuple[Case, ...]
     kind: Aggregation | Join | None = None
     group_by: tuple[str, ...] = ()
-    after_match: AfterMatch = AfterMatch()
+    after_match: AfterMatch | Pause = AfterMatch()
     timed_out: bool = False
 
 

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from situ.graph.operators import Operator
 from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of
-from situ.graph.query import Case, From, Rule, Skip
+from situ.graph.query import AfterMatch, Case, From, Pause, Rule
 
 
 def is_one_event(pattern: Pattern) -> bool:
@@ -70,9 +70,20 @@ def ends_in_absence(pattern: Pattern) -> bool:
 
 
 def has_unbounded_state(operator: Operator) -> bool:
-    """Whether a pattern of several events has no `within`: on unbounded input its state would grow for ever."""
+    """Whether an operator's state would grow for ever on unbounded input."""
+    return lacks_window(operator) or marks_every_key(operator)
+
+
+def lacks_window(operator: Operator) -> bool:
+    """Whether a pattern of several events has no `within`, so that it keeps every event."""
     rule = operator.rule
     return rule.kind is None and any(case.within is None and most_events(case.detect) != 1 for case in rule.cases)
+
+
+def marks_every_key(operator: Operator) -> bool:
+    """Whether `detect once` keeps a mark for every key, and there may be ever more of them."""
+    rule = operator.rule
+    return bool(rule.group_by) and any(case.once for case in rule.cases)
 
 
 def compares_matches(rule: Rule) -> str | None:
@@ -80,8 +91,12 @@ def compares_matches(rule: Rule) -> str | None:
 
     What is found then depends on where it began to be looked for.
     """
-    if rule.after_match.skip is not Skip.NONE:
+    if isinstance(rule.after_match, Pause):
+        return "the pause after a match"
+    if rule.after_match != AfterMatch():
         return "skipping after a match"
+    if any(case.once for case in rule.cases):
+        return "`detect once`"
     if any(case.consuming for case in rule.cases):
         return "consumption"
     if any(step.selector is not None for case in rule.cases for step in steps_of(case.detect)):

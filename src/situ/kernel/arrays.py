@@ -25,6 +25,7 @@ class Code(NamedTuple):
     state_anchor: U8  # 1: takes the event that the window counts from
     state_interest: U64  # tests of events that concern a partial match waiting here
     state_conjunction: I32  # states of one `and` have a number in common; 0 for all others
+    state_past: U8  # 1: with its event, a match has got past its first step
     state_impatient: U8  # 1: some edge or watch is about the very next event
     edge_offset: I32
     edge_target: I32
@@ -45,7 +46,8 @@ class Code(NamedTuple):
     instructions: I32  # (n, 3)
     whole_constants: I64
     real_constants: F64
-    window: I64  # kind (0 none, 1 from first, 2 from previous, 3 from an alias), length, report timed out
+    window: I64  # kind (0 none, 1 from first, 2 from previous, 3 from an alias), length, report timed out, once (0 no,
+    # 1 and its first match ends it, 2 and matches wait for selectors)
 
 
 class Events(NamedTuple):
@@ -101,8 +103,11 @@ FIRED = np.dtype(
     ],
     align=True,
 )
-#: Per group: its first partial match, how many it has, the next position, the number of selections opened.
-GROUP = np.dtype([("head", np.int32), ("live", np.int32), ("positions", np.int64), ("selections", np.int64)])
+#: Per group: its first partial match, how many it has, the next position, the number of selections opened, and with
+#: `once` the position at which the only match starts that may stay (-1: not known yet).
+GROUP = np.dtype(
+    [("head", np.int32), ("live", np.int32), ("positions", np.int64), ("selections", np.int64), ("living", np.int64)]
+)
 Runs: TypeAlias = Any  # np.ndarray of RUN
 Nodes: TypeAlias = Any  # np.ndarray of NODE
 Fired: TypeAlias = Any  # np.ndarray of FIRED

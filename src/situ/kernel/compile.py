@@ -9,7 +9,7 @@ from situ.core.errors import QueryError
 from situ.core.memory import MemoryBudget
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Aggregation, Join
-from situ.graph.rule_properties import has_unbounded_state
+from situ.graph.rule_properties import lacks_window, marks_every_key
 from situ.kernel.aggregation_operator import AggregationOperator
 from situ.kernel.batch import Calls
 from situ.kernel.join_operator import JoinOperator
@@ -63,9 +63,15 @@ def start_operator(
 def refuse_unbounded_state(graph: OperatorGraph) -> None:
     """An error, if on unbounded input the state of an operator would grow for ever."""
     for operator in graph.operators:
-        if has_unbounded_state(operator):
+        if lacks_window(operator):
             raise QueryError(
                 f"{operator.name} has no window: on an unbounded stream its state would grow for ever",
                 place=operator.rule.cases[0].place,
                 remedy="Add `within T` to its detect, or run it on files or tables, which end.",
+            )
+        if marks_every_key(operator):
+            raise QueryError(
+                f"{operator.name} detects once for each key: on an unbounded stream it would mark ever more keys",
+                place=operator.rule.cases[0].place,
+                remedy="Write `after match pause T` instead of `once`, or run it on files or tables, which end.",
             )

@@ -22,6 +22,7 @@ from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
 from situ.kernel.matching.matcher import Host, Matches, concat_matches
 from situ.kernel.matching.order import dense_ranks, is_sorted, number_positions, union_of_sorted
+from situ.kernel.matching.policies import Placed
 from situ.kernel.matching.selections import SelectionLog, chosen_numbers
 from situ.kernel.operator import (
     SLICE,
@@ -83,6 +84,7 @@ class CaseRun:
     # --- a step
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
+        self.state.policies.passed = before
         if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
         new = self._candidates(inputs)
@@ -123,7 +125,9 @@ class CaseRun:
         if not self.state.policies.needed:
             return found
         oldest = self.state.matcher.oldest_start()
-        return self.state.policies.settle(found, before, store.time, store.position, store.consumed, oldest)
+        events = Placed(store.time, store.position, store.consumed)
+        living = self.state.matcher.groups["living"]
+        return self.state.policies.settle(found, before, events, oldest, living)
 
     def _own(self, matches: Matches, store: Store) -> Matches:
         """Those that begin in the slice of time that found them."""
@@ -275,10 +279,12 @@ class CaseRun:
     # --- snapshots
 
     def snapshot(self) -> dict[str, pa.Table]:
-        """The state: of all groups where selections are numbered, else of those that hold an event."""
+        """The state: of all groups where selections are numbered, else of those that hold an event or a
+        mark."""
         chosen = self.state.groups.used
         if not self.context.provenance:
             chosen[:] = False
+            chosen |= self.state.marked_groups()
             chosen[self.state.retained.group] = True
         return self._tables(chosen)
 

@@ -50,6 +50,7 @@ from situ.graph.query import (
     Demand,
     From,
     Join,
+    Pause,
     Quality,
     Query,
     Rule,
@@ -129,6 +130,7 @@ __all__ = [
     "moved",
     "numbered",
     "overhead",
+    "pause",
     "query",
     "rectangle",
     "skip_past_last",
@@ -194,9 +196,10 @@ def detect(
     assign: Mapping[str, Operand] | None = None,
     consuming: Names = (),
     case: int | None = None,
+    once: bool = False,
 ) -> Case:
-    """One `detect ... within ... assign ... consuming ...`; `from_` is an alias or "previous"."""
-    return Case(pattern.node, _within(within, from_), _assignments(assign), _names(consuming), case)
+    """One `detect [once] ... within ... assign ... consuming ...`; `from_` is an alias or "previous"."""
+    return Case(pattern.node, _within(within, from_), _assignments(assign), _names(consuming), case, once)
 
 
 def aggr(every: Span, *, over: Span | None = None, post: Mapping[str, Operand] | None = None) -> Aggregation:
@@ -225,13 +228,18 @@ def skip_to_last(alias: Name) -> AfterMatch:
     return AfterMatch(Skip.TO_LAST, _name(alias))
 
 
+def pause(span: Span) -> Pause:
+    """`after match pause 1 h`."""
+    return Pause(to_micros(span))
+
+
 def define(
     name: str,
     *cases: Case,
     attributes: Iterable[str] | None = None,
     window: Aggregation | Join | None = None,
     group_by: Names = (),
-    after_match: AfterMatch | None = None,
+    after_match: AfterMatch | Pause | None = None,
     report_timed_out: bool = False,
 ) -> EventType:
     """`define Name(attributes) ...`; without `attributes`, those that are assigned, in that order.
@@ -267,7 +275,7 @@ def subscribe(
     *cases: Case,
     window: Aggregation | Join | None = None,
     group_by: Names = (),
-    after_match: AfterMatch | None = None,
+    after_match: AfterMatch | Pause | None = None,
     report_timed_out: bool = False,
     consumer: tuple[Name, str] | None = None,
     around: Around | None = None,
@@ -395,7 +403,7 @@ def _rule(
     cases: tuple[Case, ...],
     window: Aggregation | Join | None,
     group_by: Names,
-    after_match: AfterMatch | None,
+    after_match: AfterMatch | Pause | None,
     timed_out: bool,
 ) -> Rule:
     if len(cases) > 1 and all(case.number is None for case in cases):

@@ -11,8 +11,8 @@ from situ.core.functions import Functions
 from situ.core.types import Type
 from situ.graph.expressions import Aggregate, Attribute, GroupKey, WholeEvent
 from situ.graph.operators import Schema
-from situ.graph.patterns import Absence, And, EventTest, Seq, Step, steps_of, tests_of
-from situ.graph.query import Aggregation, Assignment, Case, From, Join, Rule, Skip, Window
+from situ.graph.patterns import Absence, And, EventTest, Seq, Step, reads_each, steps_of, tests_of
+from situ.graph.query import AfterMatch, Aggregation, Assignment, Case, From, Join, Pause, Rule, Window
 from situ.graph.typing import Scope, inputs_of, post_scope, pre_schema, scope_of, type_of
 from situ.lang.resolve_expressions import Sight, resolve_names
 from situ.lang.resolve_patterns import aliases_in, check_aliases, check_structure, place_of, resolve_pattern
@@ -191,12 +191,42 @@ def _check_pattern_case(rule: Rule, case: Case, place: Place | None) -> None:
         check_known_alias(case.within.anchor, aliases, "within ... from", case.within.place or where)
     for alias in case.consuming:
         check_known_alias(alias, aliases, "consuming", where)
+    if case.once:
+        _check_once(rule, case, where)
+
+
+def _check_once(rule: Rule, case: Case, place: Place | None) -> None:
+    """Nothing asks for more matches than one, and nothing else says which of them stay."""
+    if reads_each(case.detect):
+        raise QueryError(
+            "`once` and `each` stand together",
+            place=place,
+            remedy="`each` asks for every match, `once` for one: write `then`, or leave `once` out.",
+        )
+    clauses = {
+        "consuming": bool(case.consuming),
+        "after match": rule.after_match != AfterMatch(),
+        "report timed out": rule.timed_out,
+    }
+    for clause, present in clauses.items():
+        if present:
+            raise QueryError(
+                f"`once` and `{clause}` stand together",
+                place=place,
+                remedy=f"After one match there is no other, and nothing else is looked at: leave `{clause}` out.",
+            )
 
 
 def _check_after_match(rule: Rule, place: Place | None) -> None:
     after = rule.after_match
-    if after.skip is Skip.NONE:
+    if after == AfterMatch():
         return
+    if isinstance(after, Pause) and after.micros < 1:
+        raise QueryError(
+            "a pause of no length leaves nothing out",
+            place=place,
+            remedy="Write a duration above zero, or `after match skip past last`.",
+        )
     for case in rule.cases:
         if case.consuming:
             raise QueryError(
@@ -204,7 +234,7 @@ def _check_after_match(rule: Rule, place: Place | None) -> None:
                 place=case.place or place,
                 remedy="A rule has one of them: leave the other out, or make two definitions.",
             )
-        if after.alias is not None:
+        if isinstance(after, AfterMatch) and after.alias is not None:
             check_known_alias(after.alias, aliases_in(case.detect), "after match", case.place or place)
 
 
@@ -220,8 +250,9 @@ def _check_window(rule: Rule, window: Window, kind: str, place: Place | None) ->
     clauses = {
         "within": any(case.within is not None for case in rule.cases),
         "consuming": any(case.consuming for case in rule.cases),
-        "after match": rule.after_match.skip is not Skip.NONE,
+        "after match": rule.after_match != AfterMatch(),
         "report timed out": rule.timed_out,
+        "once": any(case.once for case in rule.cases),
     }
     for clause, present in clauses.items():
         if present:

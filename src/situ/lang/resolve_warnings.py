@@ -8,7 +8,7 @@ from situ.core.time import format_duration
 from situ.graph.operators import OperatorGraph
 from situ.graph.patterns import steps_before
 from situ.graph.query import From, Subscription
-from situ.graph.rule_properties import free_choices, has_unbounded_state, windows_of_event
+from situ.graph.rule_properties import free_choices, lacks_window, marks_every_key, windows_of_event
 from situ.graph.sharing import asks_for_quality, dependent
 
 
@@ -55,9 +55,14 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
 
 def _unbounded(graph: OperatorGraph) -> Iterator[str]:
     for operator in graph.operators:
-        if has_unbounded_state(operator):
+        if lacks_window(operator):
             yield (
                 f"{operator.name}: a pattern of several events without `within` keeps every event: "
+                "it runs on bounded input, and is refused on unbounded input."
+            )
+        if marks_every_key(operator):
+            yield (
+                f"{operator.name}: `detect once` with `group by` keeps a mark for every key: "
                 "it runs on bounded input, and is refused on unbounded input."
             )
 

@@ -37,7 +37,7 @@ PHRASES = (
     _phrase("a literal", "INT STRING", "FLOAT DECIMAL DURATION TRUE FALSE NULL MINUS"),
     _phrase("an operator", "PLUS MINUS STAR SLASH", "PERCENT EQUAL COMPARISON AND OR NOT IN IS BETWEEN"),
     _phrase("a loop (+ * ? {n,m})", "PLUS STAR QUESTION LBRACE"),
-    _phrase("a pattern", "FIRST LAST NAME", "QUOTED OUTER LPAR EACH IMMEDIATELY NOT"),
+    _phrase("a pattern", "FIRST LAST NAME", "QUOTED ONCE OUTER LPAR EACH IMMEDIATELY NOT"),
     _phrase("another statement (stream, define, subscribe)", "STREAM DEFINE SUBSCRIBE", "SUBSCRIPTION $END"),
     _phrase(
         "a closing clause (such as group by)",

@@ -26,6 +26,7 @@ from situ.graph.query import (
     Demand,
     From,
     Join,
+    Pause,
     Quality,
     Query,
     Rule,
@@ -206,13 +207,16 @@ class TreeToQuery(TreeToPattern):
         self,
         meta: Meta,
         number: Token | None,
+        once: Token | None,
         detect: Pattern,
         within: Within | None,
         assign: tuple[Assignment, ...] | None,
         consuming: tuple[str, ...] | None,
     ) -> Case:
         case_number = None if number is None else self._whole(number)
-        return Case(detect, within, assign or (), consuming or (), case_number, place=self._place(meta))
+        return Case(
+            detect, within, assign or (), consuming or (), case_number, once is not None, place=self._place(meta)
+        )
 
     def within(self, meta: Meta, duration: Token, anchor: Token | None) -> Within:
         micros, place = self._micros(duration), self._place(meta)
@@ -236,6 +240,9 @@ class TreeToQuery(TreeToPattern):
         kinds = {"NEXT": Skip.TO_NEXT, "PAST": Skip.PAST_LAST, "FIRST": Skip.TO_FIRST, "LAST": Skip.TO_LAST}
         after = AfterMatch(kinds[skip.type], None if alias is None else str(alias))
         return self._clause(meta, "after_match", after)
+
+    def pause(self, meta: Meta, duration: Token) -> Clause:
+        return self._clause(meta, "after_match", Pause(self._micros(duration)), "after match")
 
     def timed_out(self, meta: Meta) -> Clause:
         return self._clause(meta, "timed_out", True, "report timed out")

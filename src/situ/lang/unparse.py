@@ -17,6 +17,7 @@ from situ.graph.query import (
     Demand,
     From,
     Join,
+    Pause,
     Quality,
     Query,
     Rule,
@@ -149,9 +150,10 @@ def _case(case: Case) -> Iterator[str]:
     if case.number is not None:
         yield f"case {case.number}:"
     within = f" {_within(case.within)}" if case.within else ""
-    detect = f"detect   {unparse_pattern(case.detect)}{within}"
+    once = "once " * case.once
+    detect = f"detect   {once}{unparse_pattern(case.detect)}{within}"
     # A long pattern has one line for each of its outermost parts.
-    yield detect if len(detect) <= LINE_LENGTH else f"detect   {INDENT.join(outer_parts(case.detect))}{within}"
+    yield detect if len(detect) <= LINE_LENGTH else f"detect   {once}{INDENT.join(outer_parts(case.detect))}{within}"
     if case.assign:
         yield _listed("assign", map(_assignment, case.assign))
     if case.consuming:
@@ -175,7 +177,9 @@ def _assignment(assignment: Assignment) -> str:
     return f"{unparse_name(assignment.name)} = {unparse_expression(assignment.expression)}"
 
 
-def _after_match(after: AfterMatch) -> str:
+def _after_match(after: AfterMatch | Pause) -> str:
+    if isinstance(after, Pause):
+        return f"after match pause {format_duration(after.micros)}"
     alias = f" {unparse_name(after.alias)}" if after.alias is not None else ""
     return f"after match skip {after.skip.value}{alias}"
 

@@ -9,7 +9,7 @@ from situ.lang.unparse_expression import unparse_expression, unparse_name
 
 #: How tightly the parts of a pattern bind.
 OR, SEQ, AND, PART = range(1, 5)
-RESERVED_IN_PATTERNS = frozenset({"outer", "first", "last", "each", "immediately", "not"})
+RESERVED_IN_PATTERNS = frozenset({"outer", "first", "last", "each", "immediately", "not", "once"})
 
 
 def unparse_pattern(pattern: Pattern) -> str:

@@ -82,6 +82,8 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
             while runs[last].next >= 0:
                 last = runs[last].next
             runs[last].next = older
+        if code.window[3] != 0 and groups[group].living >= 0:
+            keep_living(group, fired_before, code.window[3] == 1, pools)
     return DONE, len(new.order)
 
 
@@ -251,6 +253,10 @@ def take(event: OfferedEvent, state: int, continued: PartialMatch, code: Code, p
         deadline = continued.first_time
         if code.state_anchor[state] != 0:
             anchored, deadline = 1, event.time + length
+    if code.window[3] != 0 and code.state_past[state] != 0:
+        living = pools.groups[event.group].living
+        if living < 0 or continued.first_position < living:
+            pools.groups[event.group].living = continued.first_position
     accept = code.state_accept[state]
     if accept == 1 and (kind != FROM_ALIAS or anchored != 0):
         fire(CompletedMatch(continued.node, event.row, state, event.time, event.group, continued.first_position,
@@ -358,6 +364,30 @@ def mark_continued(first: int, fired_before: int, conjunction: I32, variable: I3
                 if fired[at].timed_out == 0 and lacks_one(runs[run].node, before, state, conjunction, variable, nodes):
                     runs[run].extended = 1
         run = runs[run].next
+
+
+@jit
+def keep_living(group: int, fired_before: int, ends_with_match: bool, pools: Pools) -> None:
+    """With `once`, give up the partial matches of all starts but the one that lives; of this one too, once it has
+    fired, where its first match is the one that stays."""
+    groups, runs, fired = pools.groups, pools.runs, pools.fired
+    living = groups[group].living
+    is_over = False
+    if ends_with_match:
+        for at in range(fired_before, pools.counters[FIRED_USED]):
+            is_over = is_over or fired[at].first_position == living
+    previous, run = -1, groups[group].head
+    while run >= 0:
+        following = runs[run].next
+        if runs[run].first_position == living and not is_over:
+            previous = run
+        else:
+            if previous < 0:
+                groups[group].head = following
+            else:
+                runs[previous].next = following
+            release(run, pools)
+        run = following
 
 
 @jit

@@ -289,7 +289,7 @@ class Matcher:
         if count > before:
             self.groups = _grown(self.groups, count)
             for name in GROUP.names or ():
-                self.groups[name][before:] = -1 if name == "head" else 0
+                self.groups[name][before:] = -1 if name in ("head", "living") else 0
 
     def run(self, order: I64, kept: int, events: Events, host: Host | None) -> Matches:
         """Offer the new events in `order`, which come after `kept` rows, the shards side by side."""

@@ -1,4 +1,4 @@
-"""From matches to complex events: selectors, consumption, after-match skipping (docs/language.md).
+"""From matches to complex events: selectors, consumption, what comes after a match, `once` (docs/language.md).
 
 The kernel finds every match; policies decide which of them stay. A match waits here until that is certain: a later
 choice may still win (`last`), an earlier partial match may still complete (`after match`). What waits is part of the
@@ -8,12 +8,13 @@ operator's state, as matches.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from situ.core.time import BEGINNING, END
+from situ.core.time import BEGINNING, END, LIMIT
 from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Selector, Seq, Step
-from situ.graph.query import AfterMatch, From, Skip
+from situ.graph.query import AfterMatch, From, Pause, Skip
 from situ.kernel.arrays import I64, U8, U64, Firings, Paths
 from situ.kernel.matching.machine import jit
 from situ.kernel.matching.matcher import NO_MATCHES, Matches, concat_matches
@@ -46,19 +47,33 @@ class Waiting:
         return Firings(matches.group, matches.first_position, matches.timed_out, self.fires, self.moment)
 
 
+class Placed(NamedTuple):
+    """What policies read of events, by event: time, position, and whether it is consumed, which they write."""
+
+    time: I64
+    position: I64
+    consumed: U8
+
+
 @dataclass
 class Policies:
-    """The policies of one case. `skip_past` is, per group, the position up to which matches may not start."""
+    """The policies of one case.
+
+    Per group, `skip_past` is the position up to which matches may not start, and `paused_until` the time. No event
+    before `passed` will come, so pauses that end before it are over.
+    """
 
     program: Program
-    after_match: AfterMatch
+    after_match: AfterMatch | Pause
     waiting: Waiting
     skip_past: I64
+    paused_until: I64
+    passed: int = BEGINNING
 
     @classmethod
-    def of(cls, program: Program, after_match: AfterMatch) -> Policies:
+    def of(cls, program: Program, after_match: AfterMatch | Pause) -> Policies:
         nothing = Waiting(NO_MATCHES, np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        return cls(program, after_match, nothing, np.zeros(0, np.int64))
+        return cls(program, after_match, nothing, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     @property
     def needed(self) -> bool:
@@ -67,15 +82,22 @@ class Policies:
             automaton.selectors
             or automaton.ambiguous
             or self.program.case.consuming
-            or self.after_match.skip is not Skip.NONE
+            or self.program.case.once
+            or self.after_match != AfterMatch()
         )
 
-    def settle(self, new: Matches, before: int, time: I64, position: I64, consumed: U8, oldest: I64) -> Matches:
+    @property
+    def paused(self) -> np.ndarray:
+        """By group, whether a pause is not over yet."""
+        return self.paused_until >= max(self.passed, BEGINNING + 1)
+
+    def settle(self, new: Matches, before: int, events: Placed, oldest: I64, living: I64) -> Matches:
         """The matches, new or waiting, that are certain now that no event before `before` will come.
 
-        `time`, `position` and `consumed` are by event; `consumed` is updated. `oldest` is, per group, where its
-        earliest partial match starts.
+        What has been consumed is marked in `events`. Per group, `oldest` is where its earliest partial match starts,
+        and `living` where the only match starts that may stay (with `once`).
         """
+        time, position, _ = events
         if self.program.automaton.ambiguous:
             new = new.take(np.flatnonzero(~_repeated(new)))
         at_deadline = (new.timed_out != 0) | self.program.automaton.ends_in_absence
@@ -87,7 +109,7 @@ class Policies:
             np.concatenate([self.waiting.moment, moment]),
         )
         keep_until = self._select(all_, before, time, position)
-        settled = self._settled(all_, before, position, consumed, oldest)
+        settled = self._settled(all_, before, events, oldest, living)
         chosen = np.flatnonzero(settled == 1)
         result = replace(all_.matches.take(chosen), time=all_.times[chosen])
         all_.status[settled > 0] = GHOST
@@ -158,18 +180,31 @@ class Policies:
 
     # --- consumption and skipping
 
-    def _settled(self, all_: Waiting, before: int, position: I64, consumed: U8, oldest: I64) -> U8:
+    def _settled(self, all_: Waiting, before: int, events: Placed, oldest: I64, living: I64) -> U8:
         """1: a complex event, 2: removed, 0: not yet certain."""
         matches, status, fires, moment = all_.matches, all_.status, all_.fires, all_.moment
+        time, position, consumed = events
         settled = np.zeros(len(matches), np.uint8)
         decided = status == DECIDED
         pending = status == UNDECIDED
+        # Matches that are judged in the order in which they fire wait for those that may fire before them.
+        limit = min(before, fires[pending].min(initial=END))
+        may_fire = decided & ((fires < limit) | (before == END))
         if self.program.case.consuming:
-            limit = min(before, fires[pending].min(initial=END))
-            chosen = np.flatnonzero(decided & ((fires < limit) | (before == END)))
+            chosen = np.flatnonzero(may_fire)
             order = chosen[np.lexsort((moment[chosen], fires[chosen], matches.group[chosen]))]
             variables = np.isin(np.arange(len(self.program.variables)), self._variables(self.program.case.consuming))
             consume(order, all_.firings, matches.paths, variables, consumed, settled)
+        elif self.program.case.once:
+            self.add_groups(len(oldest))
+            order = firing_order(np.flatnonzero(may_fire), all_.firings, matches.paths, position)
+            keep_once(order, all_.firings, living, self.skip_past, settled)
+        elif isinstance(self.after_match, Pause):
+            self.add_groups(len(oldest))
+            order = firing_order(np.flatnonzero(may_fire), all_.firings, matches.paths, position)
+            starts = time[matches.path_event[matches.offsets[:-1]]]
+            ends = np.minimum(all_.times, LIMIT - self.after_match.micros) + self.after_match.micros
+            pause(order, all_.firings, starts, ends, self.paused_until, settled)
         elif self.after_match.skip is not Skip.NONE:
             self.add_groups(len(oldest))
             waits = oldest.copy()
@@ -191,12 +226,14 @@ class Policies:
     def forget(self, groups: np.ndarray) -> None:
         """These groups start afresh."""
         self.skip_past[groups[: len(self.skip_past)]] = -1
+        self.paused_until[groups[: len(self.paused_until)]] = BEGINNING
 
     def add_groups(self, groups: int) -> None:
         """Make room for so many groups in all."""
         if groups > len(self.skip_past):
-            more = np.full(groups - len(self.skip_past), -1, np.int64)
-            self.skip_past = np.concatenate([self.skip_past, more])
+            more = groups - len(self.skip_past)
+            self.skip_past = np.concatenate([self.skip_past, np.full(more, -1, np.int64)])
+            self.paused_until = np.concatenate([self.paused_until, np.full(more, BEGINNING, np.int64)])
 
 
 def first_events(matches: Matches, variable: int) -> I64:
@@ -390,6 +427,17 @@ def skip_order(chosen: I64, firings: Firings, paths: Paths, position: I64) -> I6
     return order
 
 
+def firing_order(chosen: I64, firings: Firings, paths: Paths, position: I64) -> I64:
+    """The chosen matches by group, the moment at which they fire, and the positions of their events in turn.
+
+    What timed out comes after all matches of its moment.
+    """
+    group, first, timed_out, time, moment = (column[chosen] for column in firings)
+    order = chosen[np.lexsort((first, timed_out, moment, time, group))]
+    _sort_ties(order, firings, paths, position)
+    return order
+
+
 @jit
 def _before(a: int, b: int, paths: Paths, position: I64) -> bool:
     """Whether match a comes before match b, by the positions of their events in turn.
@@ -456,3 +504,28 @@ def skip(order: I64, firings: Firings, paths: Paths, position: I64, strategy: in
                     if strategy == TO_FIRST:
                         break
         skip_past[group] = max(skip_past[group], point)
+
+
+@jit
+def pause(order: I64, firings: Firings, starts: I64, ends: I64, paused_until: I64, settled: U8) -> None:
+    """Settle matches in the order in which they fire: each one that stays removes the later ones that start before its
+    pause is over. `starts` has the time of a match's first event, `ends` the end of its pause."""
+    for row in order:
+        group = firings.group[row]
+        if starts[row] <= paused_until[group]:
+            settled[row] = 2
+            continue
+        settled[row] = 1
+        if firings.timed_out[row] == 0:
+            paused_until[group] = max(paused_until[group], ends[row])
+
+
+@jit
+def keep_once(order: I64, firings: Firings, living: I64, skip_past: I64, settled: U8) -> None:
+    """Settle matches in the order in which they fire: of the start that lives, the first one stays."""
+    for row in order:
+        group, first = firings.group[row], firings.first_position[row]
+        settled[row] = 2
+        if first == living[group] and first > skip_past[group]:
+            settled[row] = 1
+            skip_past[group] = first

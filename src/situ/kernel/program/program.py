@@ -15,7 +15,7 @@ from situ.graph.patterns import Contiguity, steps_of
 from situ.graph.query import Case, From
 from situ.graph.typing import THIS, Scope, scope_of
 from situ.kernel.arrays import Code
-from situ.kernel.program.automaton import Automaton, pattern_to_automaton
+from situ.kernel.program.automaton import Automaton, Edge, pattern_to_automaton
 from situ.kernel.program.conditions import Comparison, ConditionCompiler, Conditions, Fold, Op
 from situ.lang.unparse import unparse_expression
 
@@ -94,6 +94,7 @@ def _to_arrays(
         state_anchor=np.array([s.alias == anchor for s in states], np.uint8),
         state_interest=np.array(interest, np.uint64),
         state_conjunction=np.array([s.conjunction for s in states], np.int32),
+        state_past=np.array([_is_past(automaton, s, edges[s]) for s in range(len(states))], np.uint8),
         state_impatient=np.array(impatient, np.uint8),
         edge_offset=_offsets(edges),
         edge_target=np.array([e.target for e in flat], np.int32),
@@ -114,7 +115,7 @@ def _to_arrays(
         instructions=np.array(result.code, np.int32).reshape(-1, 3),
         whole_constants=np.array(result.whole_constants, np.int64),
         real_constants=np.array(result.real_constants, np.float64),
-        window=np.array([*_window(case), int(timed_out)], np.int64),
+        window=np.array([*_window(case), int(timed_out), _once(automaton, case)], np.int64),
     )
 
 
@@ -158,6 +159,23 @@ def _window(case: Case) -> tuple[int, int]:
     return (kinds[anchor] if isinstance(anchor, From) else 3), case.within.micros
 
 
+def _once(automaton: Automaton, case: Case) -> int:
+    if not case.once:
+        return 0
+    return 2 if automaton.selectors else 1
+
+
+def _is_past(automaton: Automaton, number: int, edges: Sequence[Edge]) -> bool:
+    """Whether a match that has come to a state can end there, or go on with another step than it began with.
+
+    The states before it are of that first step, or past it themselves.
+    """
+    state = automaton.states[number]
+    following = [automaton.states[edge.target] for edge in edges]
+    same = [s.alias == state.alias or (s.conjunction != 0 and s.conjunction == state.conjunction) for s in following]
+    return automaton.accepts[number] is not None or not all(same)
+
+
 def _describe(program: Program) -> list[str]:
     """The program as a person reads it: tests, states with their edges, watches, code."""
     automaton, conditions, code = program.automaton, program.conditions, program.code
@@ -169,6 +187,8 @@ def _describe(program: Program) -> list[str]:
             + (anchor.value if isinstance(anchor, From) else anchor)
             + (", reports what times out" if code.window[2] else "")
         )
+    if program.case.once:
+        lines.append("  once: the first start that gets past its first step lives")
     lines.append("  positions: " + ("of all events" if automaton.counts_positions else "of candidates only"))
     for number, test in enumerate(conditions.tests):
         text = " and ".join(unparse_expression(c) for c in test.conditions)

@@ -42,6 +42,11 @@ class CaseState:
         self.matcher.add_groups(len(self.groups))
         self.policies.add_groups(len(self.groups))
 
+    def marked_groups(self) -> np.ndarray:
+        """By group, whether it must be remembered although it may hold no event: a pause, or a start that lives."""
+        self.make_room_for_groups()
+        return self.policies.paused | (self.matcher.groups["living"] >= 0)
+
     def retain(self, store: Store) -> None:
         """Keep of `store` the events that partial and waiting matches hold, and number them anew."""
         waiting = self.policies.waiting
@@ -63,6 +68,7 @@ class CaseState:
         idle = self.groups.used
         used = np.count_nonzero(idle)
         idle[self.retained.group] = False
+        idle &= ~self.marked_groups()
         if used >= MANY_GROUPS and 2 * np.count_nonzero(idle) >= used:
             self._forget(idle)
 
@@ -83,6 +89,7 @@ class CaseState:
         self.groups.release(groups)
         self.matcher.groups["positions"][groups] = 0
         self.matcher.groups["selections"][groups] = 0
+        self.matcher.groups["living"][groups] = -1
         self.policies.forget(groups)
 
 

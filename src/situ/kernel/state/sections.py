@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import StateError
-from situ.core.time import END
+from situ.core.time import BEGINNING, END
 from situ.graph.patterns import is_plain
+from situ.graph.query import Pause
 from situ.kernel.arrays import EARLIEST, I64, LIVE, NODES_USED, RUNS_USED
 from situ.kernel.batch import ORIGINS, one_chunk
 from situ.kernel.matching.matcher import Matcher, Matches, Shard, concat_matches
 from situ.kernel.matching.order import counting_order
-from situ.kernel.matching.policies import GHOST, Waiting
+from situ.kernel.matching.policies import GHOST, Policies, Waiting
 from situ.kernel.program.program import Program
 from situ.kernel.state.case_state import CaseState
 from situ.kernel.state.checks import (
@@ -61,6 +62,11 @@ def sections_of(state: CaseState, chosen: np.ndarray, key_types: Sequence[pa.Dat
         "selections": pa.array(groups["selections"][numbers]),
         "skip_past": pa.array(skip_past[numbers]),
     }
+    if isinstance(state.policies.after_match, Pause):
+        state.make_room_for_groups()
+        columns["paused_until"] = pa.array(state.policies.paused_until[numbers])
+    if state.policies.program.case.once:
+        columns["living"] = pa.array(groups["living"][numbers])
     by_event = _BySection.of(section[state.retained.group], len(numbers))
     events = state.retained.take(by_event.order)
     fields = {name: pa.array(getattr(events, name)) for name in _EVENT_FIELDS}
@@ -151,15 +157,29 @@ def put_sections(
     if before[numbers_[numbers_ < len(before)]].any():
         raise StateError("the state has a group that it is given once more", remedy="Take the group out of it first.")
     _require_keys_of_events(state, given, numbers_)
+    marks = _marks_of(table, state.policies)
     state.make_room_for_groups()
     groups, policies = state.matcher.groups, state.policies
     groups["positions"][numbers_], groups["selections"][numbers_] = given.positions, given.selections
     policies.skip_past[numbers_] = given.skip_past
+    policies.paused_until[numbers_], groups["living"][numbers_] = marks
     first_event = len(state.retained) + np.cumsum(given.event_lengths) - given.event_lengths
     state.retained = concat_stores(state.retained, replace(given.events, group=numbers_[given.events.group]))
     _put_runs(given, state.matcher, numbers_, first_event)
     _put_waiting(given, state, numbers_, first_event)
     return numbers_
+
+
+def _marks_of(table: pa.Table, policies: Policies) -> tuple[I64, I64]:
+    """Until when each section pauses, and where the only match starts that may stay; a rule has one of them or none."""
+    paused_until, living = np.full(table.num_rows, BEGINNING), np.full(table.num_rows, -1)
+    if isinstance(policies.after_match, Pause):
+        paused_until = numbers(table.column("paused_until"), np.int64, "pauses")
+        require_times(paused_until, "pauses")
+    if policies.program.case.once:
+        living = numbers(table.column("living"), np.int64, "starts")
+        require_between(living, -1, FARTHEST, "starts")
+    return paused_until, living
 
 
 def _require_keys_of_events(state: CaseState, given: _CaseSections, numbers_: I64) -> None:

@@ -23,7 +23,7 @@ from typing import assert_never
 from situ.core.time import format_duration
 from situ.graph.operators import Operator
 from situ.graph.patterns import Absence, And, Follow, Loop, Or, Pattern, Selector, Seq, Step, steps_of, tests_of
-from situ.graph.query import Aggregation, Case, Join, Skip
+from situ.graph.query import AfterMatch, Aggregation, Case, Join, Pause
 from situ.lab.mcep.switching.locality import why_not_local
 from situ.mobility.history import span_us
 
@@ -78,7 +78,7 @@ class Execution:
     cases: tuple[CaseExecution, ...]
     relevance_us: int
     shift_us: int | None
-    after_match: Skip
+    after_match: AfterMatch | Pause
     why_not_local: str | None
 
     def __str__(self) -> str:
@@ -89,8 +89,10 @@ class Execution:
             lines += [f"  {earlier} < {later}" for earlier, later in case.order]
             if case.consumes:
                 lines.append(f"  consumes {', '.join(case.consumes)}")
-        if self.after_match is not Skip.NONE:
-            lines.append(f"  skips {self.after_match.value}")
+        if isinstance(self.after_match, Pause):
+            lines.append(f"  pauses for {format_duration(self.after_match.micros)}")
+        elif self.after_match != AfterMatch():
+            lines.append(f"  skips {self.after_match.skip.value}")
         lines.append(f"  preserves locality: {'yes' if self.why_not_local is None else f'no, {self.why_not_local}'}")
         return "\n".join(lines)
 
@@ -125,7 +127,7 @@ def execution_of(operator: Operator) -> Execution:
             cases = tuple(_of_pattern(case) for case in rule.cases)
         case _:
             assert_never(rule.kind)
-    return Execution(operator.name, cases, span_us(operator), shift_us, rule.after_match.skip, why_not_local(operator))
+    return Execution(operator.name, cases, span_us(operator), shift_us, rule.after_match, why_not_local(operator))
 
 
 def chain_us(case: CaseExecution, event_type: str, needs_us: Mapping[str, int], relevance_us: int) -> int:

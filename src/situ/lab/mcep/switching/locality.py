@@ -14,7 +14,7 @@ from typing import assert_never
 
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step
-from situ.graph.query import Aggregation, Case, Join, Rule, Skip
+from situ.graph.query import AfterMatch, Aggregation, Case, Join, Rule
 
 
 def preserves_locality(graph: OperatorGraph, name: str) -> bool:
@@ -58,7 +58,7 @@ def _reasons(rule: Rule) -> Iterator[str]:
         case Join():
             return
         case None:
-            if rule.after_match.skip is not Skip.NONE:
+            if rule.after_match != AfterMatch():
                 yield "`after match` compares matches"
             for case in rule.cases:
                 yield from _reasons_of_case(case)
@@ -67,6 +67,8 @@ def _reasons(rule: Rule) -> Iterator[str]:
 
 
 def _reasons_of_case(case: Case) -> Iterator[str]:
+    if case.once:
+        yield "`detect once` compares matches"
     if case.consuming:
         yield "`consuming` compares matches"
     yield from _reasons_of_pattern(case.detect)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.time import END
-from situ.graph.patterns import steps_of as pattern_steps_of
-from situ.graph.query import From, Skip, Within
+from situ.graph.query import From, Within
+from situ.graph.rule_properties import compares_matches
 from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, Calls, one_chunk
 from situ.kernel.compile import compile_operator
@@ -72,16 +72,15 @@ class Steps:
 def are_independent(context: Context) -> bool:
     """Whether each step of an operator is decided by its own events alone, so that it may be done without the others.
 
-    Not so: selectors, `consuming` and `after match`, which compare matches of several steps; several cases, which the
-    kernel chooses together; and `immediately`, where events that no step reads are in the way.
+    Not so: selectors, `once`, `consuming` and `after match`, which compare matches of several steps; several cases,
+    which the kernel chooses together; and `immediately`, where events that no step reads are in the way.
     """
     rule = context.operator.rule
     if rule.kind is not None:
         return True
-    if len(rule.cases) > 1 or rule.after_match.skip is not Skip.NONE or rule.cases[0].consuming:
+    if len(rule.cases) > 1 or compares_matches(rule) is not None:
         return False
-    selecting = any(step.selector is not None for step in pattern_steps_of(rule.cases[0].detect))
-    return not selecting and not compile_operator(context).counts_positions
+    return not compile_operator(context).counts_positions
 
 
 def with_windows(context: Context) -> Context:

@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 from situ.core.time import UNITS, format_duration
 from situ.graph.operators import Operator
 from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Seq, Step, steps_of
-from situ.graph.query import Case, Rule, Skip
+from situ.graph.query import AfterMatch, Case, Pause, Rule
 from situ.graph.rule_properties import compares_matches, is_one_event, longest_us
 
 #: A slice of time is this many times as long as what it has to read of the next one: a quarter is read twice.
@@ -83,7 +83,9 @@ def partitioning_of(operator: Operator) -> Partitioning:
         if window.unit == "events":
             return OneTask("it has no group key, and its windows count events")
         return _slices(window.over)
-    if rule.after_match.skip is not Skip.NONE:
+    if isinstance(rule.after_match, Pause):
+        return OneTask("it has no group key, and the pause after a match reaches across slices of time")
+    if rule.after_match != AfterMatch():
         return OneTask("it has no group key, and skipping after a match reaches across slices of time")
     if rule.timed_out and any(_has_and(case.detect) for case in rule.cases):
         return OneTask("it has no group key, and what an `and` lacks may have come before, in another slice of time")
@@ -111,6 +113,8 @@ def _judges_single_events(rule: Rule) -> bool:
 
 def _span(case: Case) -> int | str:
     """How long after its first event a match can depend on events; or why there is no such time."""
+    if case.once:
+        return "`detect once` reaches across slices of time"
     if case.consuming:
         return "consumption reaches across slices of time"
     if any(step.selector is not None for step in _steps_that_may_begin(case.detect)):
