@@ -50,6 +50,10 @@ def test_partitioning(rule: str, expected: Partitioning) -> None:
     ("rule", "reason"),
     [
         ("detect A as a then B as b within 1 s after match skip past last", "skipping"),
+        ("detect A as a then B as b within 1 s after match pause 1 h", "pause"),
+        ("detect A as a after match pause 1 h", "pause"),
+        ("detect once A as a then B as b within 1 s", "once"),
+        ("detect once A as a", "once"),
         ("detect A as a then B as b within 1 s consuming a", "consumption"),
         ("detect last A as a then B as b within 1 s", "selector"),
         ("detect A as a then B as b", "no window"),
