@@ -16,6 +16,7 @@ RULES = {
     "loop, last": "detect E(v < 500) as a then E(v > a.v)+ as b then last E(v < 400) as c within 300 ms "
     "assign name = a.name, a = a.v, b = count(b), c = c.v",
     "skipping": "detect E(v < 500) as a then each E(v > a.v) as b within 300 ms assign name = a.name, a = a.v, b = b.v",
+    "pausing": "detect E(v < 900) as a assign name = a.name, a = a.v",
     "windows of time": "aggr every 20 ms over 40 ms detect E "
     "assign name = group.name, part = group.part, n = count(E), s = sum(E.v)",
     "windows of events": "aggr every 2 events over 3 events detect E "
@@ -24,8 +25,8 @@ RULES = {
 
 
 def query(rule: str) -> str:
-    skip = " after match skip past last" if rule == "skipping" else ""
-    return f"{STREAM}subscribe S {RULES[rule]} group by name, part{skip}"
+    after = {"skipping": " after match skip past last", "pausing": " after match pause 200 ms"}.get(rule, "")
+    return f"{STREAM}subscribe S {RULES[rule]} group by name, part{after}"
 
 
 def events(size: int, keys: int) -> pa.Table:

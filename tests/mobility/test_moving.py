@@ -35,6 +35,8 @@ RULES = {
     "single": ("detect Car(v > 2) as a assign v = a.v", 0, 0),
     "or": ("detect Car(v > 3) as a or Lamp(v > 3) as b assign v = coalesce(a.v, b.v)", 0, 0),
     "skip": ("detect Car as a then Lamp as b within 3 s assign v = b.v after match skip past last", 3, 3),
+    "pause": ("detect Car as a then Lamp as b within 3 s assign v = b.v after match pause 2 s", 3, 3),
+    "once": ("detect once Car as a then Lamp as b within 3 s assign v = b.v", 3, 3),
     "chain": ("detect Pair as p then Pair as q within 5 s assign v = q.v", 8, 8),
 }
 PAIR = "define Pair(v) detect Car as a then Lamp as b within 3 s assign v = b.v\n"

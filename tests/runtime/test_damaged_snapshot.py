@@ -27,6 +27,10 @@ RULES = {
     "assign lane = c.lane, v = c.v group by lane",
     "skipping": "subscribe S detect Car as a then Car(v > a.v)+ as b then Car(v < a.v) as c within 9 s "
     "assign n = count(b), id = c.id group by lane after match skip past last",
+    "pausing": "subscribe S detect Car as a then Car(v > a.v) as b within 9 s assign id = b.id, v = b.v group by lane "
+    "after match pause 4 s",
+    "once": "subscribe S detect once Car(v > 20){2} as a then Car(v > 30)+ as b then Car(v < 2) as c within 9 s "
+    "assign n = count(b), id = c.id",
     "last": "subscribe S detect Car as a then last Car(v > a.v) as b within 6 s assign id = b.id group by lane, id",
     "consuming": "subscribe S detect Car as a then not Car(v > 30) then Car(v > a.v) as b within 9 s assign id = b.id "
     "consuming b",
