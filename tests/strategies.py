@@ -160,6 +160,8 @@ class Pen:
 
     def aggregate(self, alias: str) -> Expression:
         function: AggregateName = self.one_of("count", "sum", "avg", "min", "max", "first", "last")
+        if function in ("first", "last"):
+            return Aggregate(function, Attribute(alias, "v"), offset=self.one_of(0, 0, 1, 2))
         return Aggregate(function, Attribute(alias, "v"), distinct=function == "count" and self.chance(50))
 
     # ---- patterns
@@ -292,6 +294,7 @@ class Pen:
         rule = Rule((Case(detect),), Aggregation(self.window()), self.grouping())
         assigned = assign(rule)
         if self.chance(30):
+            assigned = tuple(item for item in assigned if not is_list(item.expression))
             post = tuple(
                 Assignment(item.name, Aggregate(self.one_of("max", "min", "last"), Attribute(None, item.name)))
                 for item in assigned
@@ -326,9 +329,14 @@ class Pen:
         for alias in self.repeating:
             assign.append(Assignment(f"{alias}_count", Aggregate("count", WholeEvent(alias))))
             assign.append(Assignment(f"{alias}_x", self.aggregate(alias)))
+            assign.append(Assignment(f"{alias}_list", Aggregate("collect", Attribute(alias, "v"))))
         if rule.group_by:
             assign.append(Assignment("k", GroupKey("k")))
         return tuple(assign)
+
+
+def is_list(expression: Expression) -> bool:
+    return isinstance(expression, Aggregate) and expression.function == "collect"
 
 
 def make_query(pick: Pick, definitions: int = 2, watermark_s: int = 0, new_pen: type[Pen] = Pen) -> Query:

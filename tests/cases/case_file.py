@@ -17,7 +17,7 @@
 
 Other sections: `timed out NAME`, `rejected STREAM`, and for unbounded input `arrivals STREAM` (rows as they come, of
 one stream) with `late STREAM`. Times and durations are in seconds (timestamps from the epoch), texts with spaces in
-single quotes, binaries as 0x00ff. A file says nothing about engines: a `Run` does.
+single quotes, binaries as 0x00ff, lists as [1,null,3] without spaces. A file says nothing about engines: a `Run` does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from situ.core.types import DOUBLE, DURATION, STRING, TIMESTAMP, Decimal, Simple, Type, to_arrow
+from situ.core.types import DOUBLE, DURATION, STRING, TIMESTAMP, Decimal, List, Simple, Type, to_arrow
 from situ.graph.operators import OperatorGraph
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -182,6 +182,8 @@ def to_value(cell: str, type_: Type) -> Any:
             return float(cell) * SECOND
         case Decimal():
             return decimal.Decimal(cell)
+        case List(element):
+            return [to_value(item, element) for item in cell[1:-1].split(",") if item]
         case _:
             raise ValueError(f"a cell cannot be {type_}")
 
@@ -218,5 +220,7 @@ def show(value: Any) -> str:
             return f"{value / SECOND} s"
         case decimal.Decimal():
             return str(value)
+        case list():
+            return f"[{', '.join(map(show, value))}]"
         case _:
             return repr(value)

@@ -110,5 +110,7 @@ def show(value: object) -> str:
             return format_duration(value // datetime.timedelta(microseconds=1))
         case decimal.Decimal():
             return f"{value}d"
+        case list():
+            return f"[{', '.join(map(show, value))}]"
         case _:
             return str(value)

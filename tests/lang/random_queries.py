@@ -133,6 +133,7 @@ def _larger_expressions(smaller: SearchStrategy[Expression]) -> SearchStrategy[E
         | st.builds(Call, functions, arguments)
         | st.builds(Aggregate, aggregates, smaller)
         | st.builds(Aggregate, st.just("count"), smaller, st.just(True))
+        | st.builds(Aggregate, st.sampled_from(["first", "last"]), smaller, offset=st.integers(0, 3))
     )
 
 

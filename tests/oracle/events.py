@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from situ.core.types import DOUBLE, TIMESTAMP, Decimal, Type
+from situ.core.types import DOUBLE, TIMESTAMP, Decimal, List, Type
 from situ.graph.query import Stream
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -58,6 +58,8 @@ def read_value(value: Any, type_: Type) -> Any:
         return float(value)
     if type_ == TIMESTAMP and isinstance(value, int):
         return timestamp(value)
+    if isinstance(type_, List):
+        return [read_value(element, type_.element) for element in value]
     if isinstance(type_, Decimal):
         return decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-type_.scale), context=decimal.Context(80))
     return value
@@ -86,6 +88,8 @@ def nulls_first(value: Any) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, float) and math.isnan(value):
         return (2,)
+    if isinstance(value, list):  # of results, which are shown in some order
+        return (1, [*map(nulls_first, value)])
     return (1, value)
 
 

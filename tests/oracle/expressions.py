@@ -247,12 +247,15 @@ def aggregate(node: Aggregate, scope: Scope) -> Any:
     alias = next(iter(aliases_of(node.argument)), None)
     events = scope.taken.get(alias, ())
     values = [evaluate(node.argument, replace(scope, tested=(alias, event))) for event in events]
-    return aggregate_values(node.function, values, node.distinct)
+    return aggregate_values(node.function, values, node.distinct, node.offset)
 
 
-def aggregate_values(function: str, values: list[Any], distinct: bool = False) -> Any:
+def aggregate_values(function: str, values: list[Any], distinct: bool = False, offset: int = 0) -> Any:
     if function in ("first", "last"):
-        return None if not values else values[0] if function == "first" else values[-1]
+        in_turn = values if function == "first" else values[::-1]
+        return in_turn[offset] if offset < len(in_turn) else None
+    if function == "collect":
+        return values
     known = [value for value in values if value is not None]
     if distinct:
         known = [value for i, value in enumerate(known) if not any(binary("=", value, v) for v in known[:i])]

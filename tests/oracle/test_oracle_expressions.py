@@ -120,12 +120,22 @@ def test_nan_equals_itself_and_is_the_largest() -> None:
         ("count", [], 0),
         ("sum", [], None),
         ("first", [], None),
+        ("collect", [2, None, 1], [2, None, 1]),
+        ("collect", [], []),
     ],
 )
 def test_aggregate(name: str, values: list[Any], expected: Any) -> None:
     value = aggregate_values(name, values)
     assert value == expected
     assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("offset", "from_first", "from_last"), [(0, 5, 6), (1, None, None), (2, 6, 5), (3, None, None)]
+)
+def test_elements(offset: int, from_first: int | None, from_last: int | None) -> None:
+    assert aggregate_values("first", [5, None, 6], offset=offset) == from_first
+    assert aggregate_values("last", [5, None, 6], offset=offset) == from_last
 
 
 def test_count_distinct() -> None:

@@ -93,4 +93,6 @@ def expected(graph: OperatorGraph, result: OracleResult) -> Found:
 
 
 def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return (*map(_rounded, value),)
     return round(value, 9) if isinstance(value, float) else value

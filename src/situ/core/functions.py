@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from situ.core.errors import QueryError, did_you_mean
-from situ.core.types import DURATION, TYPE_NAMES, Decimal, Row, Type
+from situ.core.types import DURATION, TYPE_NAMES, Decimal, List, Row, Type
 
 BUILT_INS = frozenset({
     "abs", "floor", "ceil", "sqrt", "power", "coalesce", "least", "greatest", "if",
@@ -22,7 +22,9 @@ BUILT_INS = frozenset({
 })  # fmt: skip
 
 #: The language's own words in front of a parenthesis: a user's function of this name could never be called.
-RESERVED = BUILT_INS | {"count", "sum", "avg", "min", "max", "first", "last", "stddev", "cast", "time", "not", "in"}
+RESERVED = BUILT_INS | {
+    "count", "sum", "avg", "min", "max", "first", "last", "stddev", "collect", "cast", "time", "not", "in",
+}  # fmt: skip
 
 AnyCallable = TypeVar("AnyCallable", bound=Callable[..., object])
 
@@ -148,6 +150,8 @@ def function(*, returns: str | Type, name: str | None = None) -> Callable[[AnyCa
 def _named_type(returns: str | Type) -> Type:
     if isinstance(returns, Row):
         raise QueryError("a function returns a value, not a whole event", remedy="Return one of its attributes.")
+    if isinstance(returns, List):
+        raise QueryError("a function returns a value, not a list", remedy="Return one of its elements.")
     if not isinstance(returns, str):
         return returns
     text = returns.strip().lower()

@@ -46,7 +46,17 @@ class Row:
         return f"event {self.event_type}"
 
 
-Type: TypeAlias = Simple | Decimal | Row
+@dataclass(frozen=True, slots=True)
+class List:
+    """The values of several events, in order, as `collect` gives them. Results have lists, streams do not."""
+
+    element: Simple | Decimal
+
+    def __str__(self) -> str:
+        return f"list of {self.element}"
+
+
+Type: TypeAlias = Simple | Decimal | Row | List
 
 BOOLEAN, INT, DOUBLE, STRING = Simple.BOOLEAN, Simple.INT, Simple.DOUBLE, Simple.STRING
 BINARY, TIMESTAMP, DURATION, NULL = Simple.BINARY, Simple.TIMESTAMP, Simple.DURATION, Simple.NULL
@@ -86,12 +96,16 @@ def to_arrow(type_: Type) -> pa.DataType:
 
     >>> to_arrow(Decimal(10, 2))
     Decimal128Type(decimal128(10, 2))
+    >>> to_arrow(List(INT))
+    ListType(list<item: int64>)
     """
     match type_:
         case Simple():
             return _ARROW[type_]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
+        case List(element):
+            return pa.list_(to_arrow(element))
         case Row():
             raise TypeError("a whole event has no column type")
 

@@ -6,9 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from situ.io.files.json_text import column_to_json
+
 
 def earliest(table: pa.Table, limit: int) -> pa.Table:
-    """The first rows by time; of equal times, by the other columns from left to right: null, then smaller values.
+    """The first rows by time; of equal times, by the other columns from left to right: null, then smaller values. Lists
+    count by their text.
 
     So the rows do not depend on how an engine came by them.
 
@@ -28,7 +31,9 @@ def earliest(table: pa.Table, limit: int) -> pa.Table:
             keys.append(column.is_valid())
         if pa.types.is_floating(column.type):
             keys.append(pc.is_nan(column))  # after the numbers; Arrow puts it wherever it puts null
-        if not pa.types.is_null(column.type):
+        if pa.types.is_list(column.type):
+            keys.append(pa.chunked_array([column_to_json(chunk) for chunk in column.chunks], pa.string()))
+        elif not pa.types.is_null(column.type):
             keys.append(column)
     numbered = {str(number): key for number, key in enumerate(keys)}
     order = pc.sort_indices(pa.table(numbered), sort_keys=[(number, "ascending") for number in numbered])

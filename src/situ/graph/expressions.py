@@ -70,7 +70,7 @@ class GroupKey:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-AggregateName: TypeAlias = OneOf["count", "sum", "avg", "min", "max", "first", "last", "stddev"]
+AggregateName: TypeAlias = OneOf["count", "sum", "avg", "min", "max", "first", "last", "stddev", "collect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,13 @@ class Aggregate:
 
     `argument` is a WholeEvent for `count(jam)`, else an expression whose references are all to one alias.
     In the `<post>` part of an aggregation the argument refers to pre-assigned names as Attribute(None, name).
+    `offset` is how many events `first` passes over from the beginning, and `last` from the end: `last(jam.speed, 1)`.
     """
 
     function: AggregateName
     argument: Expression
     distinct: bool = False
+    offset: int = 0
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

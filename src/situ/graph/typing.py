@@ -10,7 +10,7 @@ from typing import assert_never
 from situ.core.errors import Place, QueryError, did_you_mean
 from situ.core.functions import BUILT_INS, Functions
 from situ.core.functions import default as default_functions
-from situ.core.types import BINARY, BOOLEAN, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, Decimal, Row, Type
+from situ.core.types import BINARY, BOOLEAN, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, Decimal, List, Row, Type
 from situ.core.types import is_numeric as is_number
 from situ.graph.decimals import ArithmeticOperator, arithmetic_decimal, decimal_of_literal, whole_decimal, wider_decimal
 from situ.graph.expressions import (
@@ -87,10 +87,15 @@ def pre_schema(rule: Rule, schemas: Mapping[str, Schema], functions: Functions =
                 raise QueryError(
                     f"{item.name!r} is {type_} here and {columns[item.name]} in a case before",
                     place=item.place,
-                    remedy=f"All cases give an attribute the same type: cast(... as {columns[item.name]}).",
+                    remedy=f"All cases give an attribute the same type: {_conversion_to(columns[item.name])}.",
                 )
             columns[item.name] = common
     return Schema(tuple(columns.items()))
+
+
+def _conversion_to(type_: Type) -> str:
+    """What to write for a value of the type."""
+    return f"collect(cast(... as {type_.element}))" if isinstance(type_, List) else f"cast(... as {type_})"
 
 
 def post_scope(rule: Rule, pre: Schema, schemas: Mapping[str, Schema], functions: Functions) -> Scope:
@@ -122,26 +127,54 @@ def type_of(expression: Expression, scope: Scope) -> Type:
         case GroupKey(name):
             return scope.group[name]
         case Aggregate():
-            return _aggregate(expression, type_of(expression.argument, scope))
+            return _aggregate(expression, _operand(expression.argument, scope))
         case Unary(operator, operand):
-            return _unary(operator, type_of(operand, scope), expression.place)
+            return _unary(operator, _operand(operand, scope), expression.place)
         case Binary():
-            return _binary(expression, type_of(expression.left, scope), type_of(expression.right, scope))
+            return _binary(expression, _operand(expression.left, scope), _operand(expression.right, scope))
         case IsNull(operand):
-            _value(type_of(operand, scope), "`is null`", expression.place)
+            _value(_operand(operand, scope), "`is null`", expression.place)
             return BOOLEAN
         case In(operand, items):
             for item in items:
-                _comparable("in", type_of(operand, scope), type_of(item, scope), item.place or expression.place)
+                _comparable("in", _operand(operand, scope), type_of(item, scope), item.place or expression.place)
             return BOOLEAN
         case Cast(operand, type_):
-            return _cast(type_of(operand, scope), type_, expression.place)
+            return _cast(_operand(operand, scope), type_, expression.place)
         case Call(function, arguments):
-            types = tuple(type_of(argument, scope) for argument in arguments)
+            types = tuple(_operand(argument, scope) for argument in arguments)
             registered = scope.functions.lookup(function)
             return registered.returns if registered else _built_in(function, types, expression.place)
         case _:
             assert_never(expression)
+
+
+def _operand(expression: Expression, scope: Scope) -> Type:
+    """The type of an expression that another one computes with; QueryError for a list, which is a result."""
+    type_ = type_of(expression, scope)
+    if isinstance(type_, List):
+        raise list_error(expression, type_)
+    return type_
+
+
+def list_error(expression: Expression, type_: List) -> QueryError:
+    """What is wrong with a list where a value is computed or a condition asked."""
+    argument = _argument(expression)
+    return QueryError(
+        f"collect({argument}) gives a {type_}, and lists are for results: nothing is compared or computed with them",
+        place=expression.place,
+        remedy=f"Assign it by itself (values = collect({argument})); to compute, read an element, such as "
+        f"last({argument}, 0), or another aggregate.",
+    )
+
+
+def _argument(expression: Expression) -> str:
+    """The argument of an aggregate as a message shows it: `b.speed`, or `...` where it is longer."""
+    match expression:
+        case Aggregate(_, Attribute(alias, name)):
+            return name if alias is None else f"{alias}.{name}"
+        case _:
+            return "..."
 
 
 def common_type(left: Type, right: Type) -> Type | None:
@@ -197,13 +230,22 @@ def _aggregate(aggregate: Aggregate, argument: Type) -> Type:
     if name == "count":
         return INT
     _value(argument, f"{name}()", aggregate.place)
+    if name == "collect":
+        assert not isinstance(argument, Row | List), "neither is a value"
+        if argument == NULL:
+            raise QueryError(
+                "collect() would give nothing but nulls",
+                place=aggregate.place,
+                remedy="Collect an attribute, or say which type the nulls have: collect(cast(... as int)).",
+            )
+        return List(argument)
     if name in ("min", "max", "first", "last"):
         return argument
     if not is_number(argument):
         raise QueryError(
             f"{name}() takes numbers, not {argument}",
             place=aggregate.place,
-            remedy="count, min, max, first and last take values of every type.",
+            remedy="count, min, max, first, last and collect take values of every type.",
         )
     if name == "sum":
         return Decimal(min(38, argument.precision + 10), argument.scale) if isinstance(argument, Decimal) else argument

@@ -247,12 +247,19 @@ def max_(what: Operand) -> Expr:
     return _aggregate("max", what)
 
 
-def first(what: Operand) -> Expr:
-    return _aggregate("first", what)
+def first(what: Operand, offset: int = 0) -> Expr:
+    """`first(jam.speed)`, and `first(jam.speed, 1)` of the event after the first one."""
+    return Expr(Aggregate("first", to_expression(what), offset=offset))
 
 
-def last(what: Operand) -> Expr:
-    return _aggregate("last", what)
+def last(what: Operand, offset: int = 0) -> Expr:
+    """`last(jam.speed)`, and `last(jam.speed, 1)` of the event before the last one."""
+    return Expr(Aggregate("last", to_expression(what), offset=offset))
+
+
+def collect(what: Operand) -> Expr:
+    """`collect(jam.speed)`: the values of all events as a list, nulls too. Subscriptions assign lists."""
+    return _aggregate("collect", what)
 
 
 def stddev(what: Operand) -> Expr:

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from situ.core.errors import Place, QueryError, did_you_mean
 from situ.core.functions import BUILT_INS
-from situ.core.types import BOOLEAN, NULL, Decimal
+from situ.core.types import BOOLEAN, NULL, Decimal, List
 from situ.graph.expressions import (
     Aggregate,
     Attribute,
@@ -25,7 +25,7 @@ from situ.graph.expressions import (
     WholeEvent,
     walk,
 )
-from situ.graph.typing import THIS, Scope, type_of
+from situ.graph.typing import THIS, Scope, list_error, type_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ def resolve_condition(condition: Expression, sight: Sight) -> Expression:
     """A condition with all names resolved; QueryError unless it is boolean."""
     resolved = resolve_names(condition, sight)
     type_ = type_of(resolved, sight.scope)
+    if isinstance(type_, List):
+        raise list_error(resolved, type_)
     if type_ not in (BOOLEAN, NULL):
         raise QueryError(
             f"a condition is true or false, and this one is {type_}",
@@ -215,6 +217,12 @@ def _aggregate(expression: Aggregate, sight: Sight, outer: Aggregate | None) -> 
             f"{name}() takes no `distinct` here",
             place=place,
             remedy="Values can be distinct, events are: count(distinct alias.attribute).",
+        )
+    if expression.offset and (name not in ("first", "last") or expression.offset < 0):
+        raise QueryError(
+            f"{name}() cannot pass over {expression.offset} events",
+            place=place,
+            remedy="first(alias.attribute, n) and last(alias.attribute, n) pass over n events, from 0 on.",
         )
     if isinstance(argument, WholeEvent) and name != "count":
         raise QueryError(

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from situ.core.errors import Place, QueryError, did_you_mean
 from situ.core.functions import Functions
-from situ.core.types import Type
+from situ.core.types import List, Type
 from situ.graph.expressions import Aggregate, Attribute, GroupKey, WholeEvent
 from situ.graph.operators import Schema
 from situ.graph.patterns import Absence, And, EventTest, Seq, Step, reads_each, steps_of, tests_of
@@ -38,10 +38,32 @@ def resolve_rule(
     names = attributes if attributes is not None and not post else tuple(item.name for item in cases[0].assign)
     rule = replace(rule, cases=tuple(_in_order(case, names, place) for case in cases))
     schema = pre_schema(rule, schemas, functions)
+    if post:
+        _check_no_lists(rule.cases[0].assign, schema, "<pre> makes records for <post>", "Collect in <post> instead")
+    elif attributes is not None:
+        _check_no_lists(rule.cases[0].assign, schema, _READ_BY_OTHERS, _COLLECT_IN_SUBSCRIPTION)
     if isinstance(rule.kind, Aggregation) and post:
         resolved, schema = _resolve_post(rule, post, attributes, schema, schemas, functions, place)
         rule = replace(rule, kind=replace(rule.kind, post=resolved))
+        if attributes is not None:
+            _check_no_lists(resolved, schema, _READ_BY_OTHERS, _COLLECT_IN_SUBSCRIPTION)
     return rule, schema
+
+
+_READ_BY_OTHERS = "a definition makes events for others"
+_COLLECT_IN_SUBSCRIPTION = "Collect in a subscription instead, of this pattern or of the definition's events"
+
+
+def _check_no_lists(assign: tuple[Assignment, ...], schema: Schema, because: str, instead: str) -> None:
+    """Lists are results: what others read has no lists, because these are neither compared nor ordered."""
+    for item in assign:
+        type_ = schema.type_of(item.name)
+        if isinstance(type_, List):
+            raise QueryError(
+                f"{item.name!r} is a {type_}; {because}, and lists are for results: they have no order",
+                place=item.place or item.expression.place,
+                remedy=f"{instead}, or assign single elements: first(..., 0), first(..., 1).",
+            )
 
 
 def _resolve_case(

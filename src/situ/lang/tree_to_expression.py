@@ -203,10 +203,26 @@ class TreeToExpression(Transformer_NonRecursive[Token, Query]):
     def _aggregate(self, meta: Meta, word: str, arguments: tuple[Expression, ...], distinct: bool) -> Aggregate:
         if len(arguments) == 1:
             return Aggregate(cast(AggregateName, word), arguments[0], distinct, place=self._place(meta))
+        if word in ("first", "last") and len(arguments) == 2:
+            return self._element(meta, cast(AggregateName, word), *arguments)
         remedy = {"min": "For the smallest of several values, write least(...).",
                   "max": "For the largest of several values, write greatest(...)."}  # fmt: skip
         cause = f"the aggregate {word} takes one argument, not {len(arguments)}"
         raise self._error(meta, cause, remedy.get(word, f"Write {word}(alias.attribute)."))
+
+    def _element(self, meta: Meta, word: AggregateName, argument: Expression, offset: Expression) -> Aggregate:
+        """`first(b.speed, 2)`: two events are passed over."""
+        match offset:
+            case Literal(bool()):
+                pass
+            case Literal(int(number)) if number >= 0:
+                return Aggregate(word, argument, offset=number, place=self._place(meta))
+        raise QuerySyntaxError(
+            f"the second argument of {word}() says how many events to pass over, and is a number from 0 on",
+            place=offset.place or self._place(meta),
+            remedy=f"Write {word}(alias.attribute, 0) for the {word} event, {word}(alias.attribute, 1) for the one "
+            f"{'after' if word == 'first' else 'before'} it, and so on.",
+        )
 
     def cast(self, meta: Meta, name: Token, operand: Expression, type_: Type) -> Cast:
         if name.lower() != "cast":

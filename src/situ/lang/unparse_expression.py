@@ -95,8 +95,9 @@ def _operand(
             return f"time({unparse_name(alias, RESERVED_AT_START)})"
         case GroupKey(name):
             return f"group.{unparse_name(name)}"
-        case Aggregate(function, argument, distinct):
-            return f"{function}({'distinct ' if distinct else ''}{_unparse(argument, OR)})"
+        case Aggregate(function, argument, distinct, offset):
+            words = "distinct " if distinct else ""
+            return f"{function}({words}{_unparse(argument, OR)}{f', {offset}' if offset else ''})"
         case Cast(operand, type_):
             return f"cast({_unparse(operand, OR)} as {type_})"
         case Call(function, arguments):

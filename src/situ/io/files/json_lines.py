@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from situ.core.errors import InputError
-from situ.core.types import Decimal, Row, Simple, Type, to_arrow
+from situ.core.types import Decimal, List, Row, Simple, Type, to_arrow
 from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.files.lines import BLOCK_BYTES, LineBlock, Malformed, Record, open_text, why_not_utf8
 from situ.io.rows.conform import attribute_columns, require_column, show_value
@@ -187,7 +187,7 @@ def _json_type(declared: Type) -> pa.DataType:
             return pa.string()
         case Decimal():
             return ANY_DECIMAL
-        case Simple() | Row():
+        case Simple() | Row() | List():
             return to_arrow(declared)
         case _:
             assert_never(declared)
@@ -205,7 +205,7 @@ def _is_kind(value: Any, declared: Type) -> bool:
             return isinstance(value, int | decimal.Decimal | str) and not isinstance(value, bool)
         case Simple.STRING | Simple.BINARY | Simple.TIMESTAMP:
             return isinstance(value, str)
-        case Simple.DURATION | Simple.NULL | Row():
+        case Simple.DURATION | Simple.NULL | Row() | List():
             return False
         case _:
             assert_never(declared)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.core.types import DOUBLE, TIMESTAMP_ARROW, Decimal, Row, Simple, Type, to_arrow
+from situ.core.types import DOUBLE, TIMESTAMP_ARROW, Decimal, List, Row, Simple, Type, to_arrow
 from situ.graph.query import TimeUnit
 
 #: Room for the decimals of all declared types, and for more digits than fit.
@@ -97,7 +97,7 @@ def native_conversion(actual: pa.DataType, declared: Type) -> Conversion | None:
             return _cast(target) if text or is_bytes(actual) else None
         case Simple.TIMESTAMP:
             return _to_timestamp(actual)
-        case Simple.BOOLEAN | Simple.DURATION | Simple.NULL | Row():
+        case Simple.BOOLEAN | Simple.DURATION | Simple.NULL | Row() | List():
             return None
         case _:
             assert_never(declared)

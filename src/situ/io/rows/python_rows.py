@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import InputError
-from situ.core.types import Decimal, Row, Simple, Type, to_arrow
+from situ.core.types import Decimal, List, Row, Simple, Type, to_arrow
 from situ.graph.query import Stream
 from situ.io.files.json_text import object_to_json
 from situ.io.rows.conform import (
@@ -139,7 +139,7 @@ def _is_kind(kind: type, declared: Type) -> bool:
             return issubclass(kind, _BYTES)
         case Simple.TIMESTAMP:
             return issubclass(kind, datetime.date)  # a datetime is one, too
-        case Simple.DURATION | Simple.NULL | Row():
+        case Simple.DURATION | Simple.NULL | Row() | List():
             return False
         case _:
             assert_never(declared)

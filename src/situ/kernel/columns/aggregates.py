@@ -26,7 +26,9 @@ def aggregate(node: Aggregate, offsets: Array, values: pa.Array | None) -> pa.Ar
     if values is None:
         return pa.array(np.diff(offsets), pa.int64())
     if node.function in ("first", "last"):
-        return _at_end(node.function == "first", offsets, values)
+        return _element(node.function == "first", node.offset, offsets, values)
+    if node.function == "collect":
+        return _lists(offsets, values)
     present, offsets = _without_nulls(values, offsets)
     if node.function == "count":
         counts = _distinct_counts(present, offsets) if node.distinct else np.diff(offsets)
@@ -49,7 +51,7 @@ def _of_numbers(node: Aggregate, column: Column, offsets: Array) -> Column:
         case "stddev":
             squares = _squared_deviations(doubles(column), offsets)
             return Column(DOUBLE, np.sqrt(squares / np.maximum(counts - 1, 1)), counts > 1)
-        case "count" | "min" | "max" | "first" | "last":
+        case "count" | "min" | "max" | "first" | "last" | "collect":
             raise AssertionError("these take values of every type")
         case _:
             assert_never(node.function)
@@ -115,10 +117,18 @@ def _squared_deviations(values: Any, offsets: Any) -> Any:
 # --- Values of every type ---------------------------------------------------------------------------------------------
 
 
-def _at_end(first: bool, offsets: Array, values: pa.Array) -> pa.Array:
-    """The first or last event's value, null or not."""
+def _element(first: bool, passed: int, offsets: Array, values: pa.Array) -> pa.Array:
+    """The value of the event that comes `passed` events after the first or before the last, null or not; null where
+    there is no such event."""
+    missing = np.diff(offsets) <= passed
     places = offsets[:-1] if first else offsets[1:] - 1
-    return values.take(pa.array(places, pa.int64(), mask=np.diff(offsets) == 0))
+    shift = 0 if missing.all() else passed  # an offset that no segment reaches may not fit beside a place
+    return values.take(pa.array(places + shift if first else places - shift, pa.int64(), mask=missing))
+
+
+def _lists(offsets: Array, values: pa.Array) -> pa.Array:
+    """The values of each segment, nulls kept; an empty list of no events."""
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
 
 def _extremes(smallest: bool, offsets: Array, values: pa.Array) -> pa.Array:

@@ -80,6 +80,8 @@ def evaluate(
     [2, None, None]
     """
     evaluation = _Evaluation(rows, functions, Counter() if errors is None else errors)
+    if isinstance(expression, Aggregate) and expression.function == "collect":
+        return evaluation.aggregated(expression)  # a list is a result: no column of values to compute with
     return array_of(evaluation.column(expression), rows.length)
 
 

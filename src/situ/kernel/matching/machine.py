@@ -69,7 +69,8 @@ def host_address(function: Callable[[int, int, int], int]) -> tuple[Any, int]:
 (CHECK, HOST, SELF_I, SELF_F, TERM_I, TERM_F, CONST_I, CONST_F, NULL_I, NULL_F, TO_F,
  ADD_I, SUB_I, MUL_I, MOD_I, NEG_I, ADD_F, SUB_F, MUL_F, DIV_F, MOD_F, NEG_F, COMPARE_I, COMPARE_F,
  AND, OR, NOT, IS_NULL_I, IS_NULL_F, COALESCE_I, COALESCE_F, ABS_I, ABS_F, DISTANCE, COUNT,
- AGGREGATE_I, AGGREGATE_F, MEAN_I, MEAN_F, DEVIATION_I, DEVIATION_F) = (int(op) for op in Op)  # fmt: skip
+ AGGREGATE_I, AGGREGATE_F, MEAN_I, MEAN_F, DEVIATION_I, DEVIATION_F,
+ ELEMENT_I, ELEMENT_F) = (int(op) for op in Op)  # fmt: skip
 EQ, NE, LT, LE, GT, GE = (int(c) for c in Comparison)
 SUM, MIN, MAX, FIRST, LAST = (int(f) for f in Fold)
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -242,6 +243,23 @@ def count_events(variable: int, node: int, nodes: Nodes, code: Code) -> int:
 
 
 @jit
+def element_of(fold: int, passed: int, variable: int, node: int, nodes: Nodes, code: Code) -> int:
+    """The event of a variable that comes `passed` events after its first or before its last one on the path that ends
+    in `node`; -1 if there is none."""
+    if fold == FIRST:
+        passed = count_events(variable, node, nodes, code) - 1 - passed  # paths are walked from their ends
+        if passed < 0:
+            return -1
+    while node >= 0:
+        if code.state_variable[nodes[node].state] == variable:
+            if passed == 0:
+                return nodes[node].event
+            passed -= 1
+        node = nodes[node].parent
+    return -1
+
+
+@jit
 def holds(
     begin: int, end: int, event: int, node: int, code: Code, events: Events, nodes: Nodes, machine: Machine
 ) -> bool:
@@ -408,6 +426,14 @@ def function(at: int, top: int, node: int, code: Code, events: Events, nodes: No
         top += 1
         amount, missing = fold_real(a // 8, a % 8, b, node, nodes, code, events)
         real[top], null[top] = amount, 1 if missing else 0
+    elif op == ELEMENT_I or op == ELEMENT_F:
+        event = element_of(a % 8, whole[top], b, node, nodes, code)
+        if event < 0:
+            null[top] = 1
+        elif op == ELEMENT_I:
+            whole[top], null[top] = events.whole[event, a // 8], events.whole_null[event, a // 8]
+        else:
+            real[top], null[top] = events.real[event, a // 8], events.real_null[event, a // 8]
     else:
         top += 1
         count, mean, squares = moments(a, op == MEAN_I or op == DEVIATION_I, b, node, nodes, code, events)

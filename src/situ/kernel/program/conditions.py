@@ -80,6 +80,8 @@ class Op(IntEnum):
     MEAN_F = 38
     DEVIATION_I = 39
     DEVIATION_F = 40
+    ELEMENT_I = 41  # a: term * 8 + Fold.FIRST or Fold.LAST, b: variable; the stack says how many events to pass over
+    ELEMENT_F = 42
 
 
 class Comparison(IntEnum):
@@ -155,6 +157,7 @@ def reads_single_event(conjunct: Expression, alias: str) -> bool:
 #: Values that the kernel's stack holds. What needs more goes to the host.
 STACK_DEPTH = 64
 _ONE_OPERAND = {Op.TO_F, Op.NEG_I, Op.NEG_F, Op.NOT, Op.IS_NULL_I, Op.IS_NULL_F, Op.ABS_I, Op.ABS_F}
+_ONE_OPERAND |= {Op.ELEMENT_I, Op.ELEMENT_F}
 _TWO_OPERANDS = {op for op in Op if Op.ADD_I <= op <= Op.OR} - _ONE_OPERAND | {Op.COALESCE_I, Op.COALESCE_F}
 
 
@@ -367,6 +370,10 @@ class _Native:
             self.op(Op.DEVIATION_I if kind == "I" else Op.DEVIATION_F, term, variable)
             return "F"
         fold = Fold[node.function.upper()]
+        if node.offset:
+            self.constant(node.offset)
+            self.op(Op.ELEMENT_I if kind == "I" else Op.ELEMENT_F, term * 8 + fold, variable)
+            return kind
         self.op(Op.AGGREGATE_I if kind == "I" else Op.AGGREGATE_F, term * 8 + fold, variable)
         return kind
 

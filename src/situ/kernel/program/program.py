@@ -248,7 +248,7 @@ def _code_text(program: Program, begin: int, end: int) -> str:
                 words.append(f"{name}({program.conditions.real_constants[a]!r})")
             case Op.TERM_I | Op.TERM_F | Op.MEAN_I | Op.MEAN_F | Op.DEVIATION_I | Op.DEVIATION_F:
                 words.append(f"{name}({variable}, {a})")
-            case Op.AGGREGATE_I | Op.AGGREGATE_F:
+            case Op.AGGREGATE_I | Op.AGGREGATE_F | Op.ELEMENT_I | Op.ELEMENT_F:
                 words.append(f"{name}({Fold(a % 8).name.lower()}, {variable}, {a // 8})")
             case Op.COUNT:
                 words.append(f"{name}({variable})")
