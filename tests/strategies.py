@@ -350,7 +350,10 @@ def make_query(pick: Pick, definitions: int = 2, watermark_s: int = 0, new_pen: 
         types = (*types, f"D{i}", f"D{i}")
     pen = new_pen(pick, types)
     subscription = Subscription("M", pen.rule(pen.all_events))
-    return Query((stream("A", watermark_s), stream("B", watermark_s)), tuple(made), (subscription,))
+    streams = stream("A", watermark_s), stream("B", watermark_s)
+    if pick([False, False, True]):
+        streams = tuple(replace(one, order="n", shared=True) for one in streams)
+    return Query(streams, tuple(made), (subscription,))
 
 
 def with_duplicates(pick: Pick, scenario: Scenario) -> Scenario:
@@ -359,12 +362,12 @@ def with_duplicates(pick: Pick, scenario: Scenario) -> Scenario:
     events: Rows = {}
     for given in scenario.query.streams:
         rows = [*scenario.events[given.name]]
-        unique = pick([None, "n", "n", "v", "k"])
+        unique = pick([None, "v", "k"] if given.shared else [None, "n", "n", "v", "k"])
         if unique is not None:
             for n in range(100, 100 + pick(range(5)) if rows else 100):
                 rows.insert(pick(range(len(rows) + 1)), delivered_again(pick, pick(rows), unique, n))
         # The order of events stays strict: either n is another in every row, or rows that are equal in n are one event.
-        order = pick([None, "n"]) if unique in ("v", "k") else None
+        order = given.order or (pick([None, "n"]) if unique in ("v", "k") else None)
         streams.append(replace(given, unique=unique, order=order))
         events[given.name] = rows
     return Scenario(replace(scenario.query, streams=tuple(streams)), events)

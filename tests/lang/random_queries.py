@@ -226,10 +226,13 @@ def streams() -> SearchStrategy[Stream]:
     streams = st.builds(
         Stream, names(), declarations, names(), units, maybe, locations, maybe, MICROS, st.none() | MICROS, maybe
     )
-    # Degrees say something of a location only.
+    # Degrees say something of a location only, and an order is shared only where there is one.
     return st.builds(
-        lambda s, degrees, ahead_us: replace(s, degrees=degrees and s.location is not None, ahead_us=ahead_us),
+        lambda s, degrees, shared, ahead_us: replace(
+            s, degrees=degrees and s.location is not None, shared=shared and s.order is not None, ahead_us=ahead_us
+        ),
         streams,
+        st.booleans(),
         st.booleans(),
         st.none() | MICROS,
     )

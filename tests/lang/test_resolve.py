@@ -486,3 +486,63 @@ def test_clauses_without_effect_are_named() -> None:
 def test_what_moves_has_a_consumer_and_reads_places(subscription: str, said: str) -> None:
     with pytest.raises(QueryError, match=said):
         graph_of(subscription)
+
+
+SHARED = """
+    stream A(n int, m int, d double, ts int) time ts in s order n shared
+    stream B(n int, m int, d double, ts int) time ts in s {order}
+    subscribe M detect A as a then B as b within 9 s
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "cause"),
+    [
+        ("order m shared", "ordered by 'n' (int) and B by 'm' (int)"),
+        ("order d shared", "ordered by 'n' (int) and B by 'd' (double)"),
+        ("order n", "M reads A, ordered by the shared 'n', together with B, which does not share it"),
+        ("", "M reads A, ordered by the shared 'n', together with B, which does not share it"),
+    ],
+)
+def test_streams_that_are_read_together_share_one_order(order: str, cause: str) -> None:
+    with pytest.raises(QueryError) as error:
+        resolve(parse(SHARED.format(order=order)))
+    assert cause in str(error.value)
+    assert "<query>:3:5" in str(error.value)
+    assert error.value.remedy
+
+
+def test_streams_that_are_read_apart_may_share_an_order_or_not() -> None:
+    apart = SHARED.format(order="").replace("A as a then B as b within 9 s", "A as a") + "subscribe N detect B as b"
+    assert len(resolve(parse(apart)).operators) == 2
+
+
+LISTS = "stream A(v int, s string, ts int) time ts in s "
+
+
+@pytest.mark.parametrize(
+    ("rule", "cause"),
+    [
+        ("subscribe M detect A+ as a then A(v = collect(a.v)) as z", "collect(a.v) gives a list of int"),
+        ("subscribe M detect A+ as a then A(collect(a.v)) as z", "collect(a.v) gives a list of int"),
+        ("subscribe M detect A+ as a assign x = collect(a.v) > 3", "collect(a.v) gives a list of int"),
+        ("subscribe M detect A+ as a assign x = length(collect(a.s))", "collect(a.s) gives a list of string"),
+        ("subscribe M detect A+ as a assign x = cast(collect(a.v) as string)", "collect(a.v) gives a list of int"),
+        ("subscribe M detect A+ as a assign x = collect(if(a.v > 1, null, null))", "nothing but nulls"),
+        ("define D(x) detect A+ as a assign x = collect(a.v)", "'x' is a list of int; a definition makes events"),
+        (
+            "subscribe M aggr every 2 s < pre > detect A as a assign x = collect(a.v) < post > where y = last(x)",
+            "'x' is a list of int; <pre> makes records for <post>",
+        ),
+        (
+            "subscribe M case 0: detect A+ as a assign x = collect(a.v) case 1: detect A+ as a assign x = collect(a.s)",
+            "'x' is list of string here and list of int in a case before",
+        ),
+    ],
+)
+def test_lists_are_for_results(rule: str, cause: str) -> None:
+    with pytest.raises(QueryError) as error:
+        resolve(parse(LISTS + rule))
+    assert cause in str(error.value)
+    assert error.value.place is not None
+    assert error.value.remedy

@@ -55,7 +55,7 @@ def detect(graph: OperatorGraph, events: Mapping[str, list[dict[str, Any]]], lim
 
     TooLarge if a pattern would have more than `limit` events in a group (complex events can be very many).
     """
-    orders = {stream.name: stream.order for stream in graph.streams}
+    orders = {stream.name: (stream.order, stream.shared) for stream in graph.streams}
     result = OracleResult()
     known: dict[str, list[Event]] = {}
     for stream in graph.streams:
@@ -65,7 +65,7 @@ def detect(graph: OperatorGraph, events: Mapping[str, list[dict[str, Any]]], lim
             result.duplicates[stream.name] = len(rows) - len(known[stream.name])
     for operator in graph.operators:
         inputs = [event for name in operator.inputs for event in known[name]]
-        inputs.sort(key=lambda event: order_key(event, orders.get(event.type)))
+        inputs.sort(key=lambda event: order_key(event, *orders.get(event.type, (None, False))))
         found, late = [], []
         for key, members in split(inputs, operator.rule.group_by):
             if limit is not None and len(members) > limit and operator.rule.kind is None:

@@ -110,7 +110,9 @@ def are_one(row: Event, other: Event, unique: str | None) -> bool:
     return nulls_first(row.attributes[unique]) == nulls_first(other.attributes[unique])
 
 
-def order_key(event: Event, order: str | None) -> tuple[Any, ...]:
-    """By time, depth (0 for streams), name; then the `order` attribute, or the declared attributes in turn."""
+def order_key(event: Event, order: str | None, shared: bool = False) -> tuple[Any, ...]:
+    """By time, depth (0 for streams), the `order` attribute where it is shared, name; then the `order` attribute, or
+    the declared attributes in turn."""
     values = [event.attributes[order]] if order is not None else list(event.attributes.values())
-    return event.time, event.depth, event.type, *map(nulls_first, values)
+    in_common = nulls_first(event.attributes[order]) if shared and order is not None else ()
+    return event.time, event.depth, in_common, event.type, *map(nulls_first, values)

@@ -9,22 +9,23 @@ from oracle import Match, OracleResult, detect
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 
-NAMES = "ABCUX"
-STREAMS = "\n".join(f"stream {name}(v int, k int, ts int) time ts in s{' unique v' * (name == 'U')}" for name in NAMES)
+NAMES = "ABCSTUX"
+CLAUSES = {"U": " unique v"} | dict.fromkeys("ST", " order v shared")
+STREAMS = "\n".join(f"stream {name}(v int, k int, ts int) time ts in s{CLAUSES.get(name, '')}" for name in NAMES)
 
 
 def read(events: str) -> dict[str, list[dict[str, Any]]]:
     """`b3:5@1` is an event of B at 3 s with v = 5 and k = 1; both are 0 unless said, `_` is null."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
     for event in events.split():
-        name, ts, v, k = re.fullmatch(r"([abcux])(\d+)(?::(-?\d+|_))?(?:@(\d+|_))?", event).groups()  # type: ignore[union-attr]
+        name, ts, v, k = re.fullmatch(r"([abcstux])(\d+)(?::(-?\d+|_))?(?:@(\d+|_))?", event).groups()  # type: ignore[union-attr]
         values = [None if value == "_" else int(value or 0) for value in (v, k)]
         rows[name.upper()].append({"v": values[0], "k": values[1], "ts": int(ts)})
     return rows
 
 
 def run(query: str, events: str) -> OracleResult:
-    """The results of a query text over streams A, B, C, X and U, which is `unique v`."""
+    """The results of a query text over the streams: U is `unique v`, S and T are `order v shared`."""
     return detect(resolve(parse(STREAMS + "\n" + query)), read(events))
 
 

@@ -152,7 +152,7 @@ def stream_clauses(stream: Stream) -> str:
     """
     clauses = [f"time {stream.time}" + (f" in {stream.time_unit}" if stream.time_unit else "")]
     if stream.order:
-        clauses.append(f"order {stream.order}")
+        clauses.append(f"order {stream.order}" + " shared" * stream.shared)
     if stream.location:
         clauses.append(f"at ({', '.join(stream.location)})" + " in degrees" * stream.degrees)
     if stream.key:

@@ -45,9 +45,10 @@ class Stream:
     """`stream Vehicle(vehicle string, ..., ts timestamp) time ts [in ms] [order n] [at (x, y)] [key vehicle] ...`.
 
     `time_unit` says what a numeric time attribute counts since the epoch (None for a timestamp attribute). Rows of one
-    time that agree in the attribute `unique` are one event, delivered more than once. A location is in metres or, with
-    `degrees`, longitude and latitude. Of unbounded input, rows that lie further than `ahead_us` ahead of the wall clock
-    are no events.
+    time that agree in the attribute `unique` are one event, delivered more than once. With `shared`, the attribute
+    `order` decides between events of equal time of all streams, before the streams' names do. A location is in metres
+    or, with `degrees`, longitude and latitude. Of unbounded input, rows that lie further than `ahead_us` ahead of the
+    wall clock are no events.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Stream:
     unique: str | None = None
     degrees: bool = False
     ahead_us: int | None = None
+    shared: bool = False
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

@@ -22,13 +22,15 @@ from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
 
 @dataclass(frozen=True, slots=True)
 class InputType:
-    """An event type as an operator reads it. `tie_attributes` decide between events of equal time."""
+    """An event type as an operator reads it. `tie_attributes` decide between events of equal time; with `shared`, the
+    first of them decides before the types do, between all types that share it."""
 
     name: str
     schema: Schema
     rank: int
     tie_attributes: tuple[str, ...]
     located: bool
+    shared: bool = False
 
 
 #: Conditions on a single event (alias `this`) that must hold together; none: every event is accepted.
@@ -61,6 +63,12 @@ class Context:
         return any(input_.located for input_ in self.inputs.values())
 
     @property
+    def shared_order(self) -> tuple[str, ...]:
+        """The input types among which a shared attribute decides ties before the types do; none, or several."""
+        sharing = tuple(name for name, input_ in self.inputs.items() if input_.shared)
+        return sharing if len(sharing) > 1 else ()
+
+    @property
     def group_by(self) -> tuple[str, ...]:
         return self.operator.rule.group_by + (() if self.slice_us is None else (SLICE,))
 
@@ -90,11 +98,12 @@ def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) ->
     ties = {s.name: tie_attributes(s) for s in graph.streams}
     ties |= {o.name: o.schema.names for o in graph.operators}
     located = {s.name: s.location is not None for s in graph.streams}
+    shared = {s.name for s in graph.streams if s.shared}
     contexts = {}
     for operator in graph.operators:
         ranked = sorted(operator.inputs, key=order.__getitem__)
         inputs = {
-            name: InputType(name, graph.schemas[name], rank, ties[name], located[name])
+            name: InputType(name, graph.schemas[name], rank, ties[name], located[name], name in shared)
             for rank, name in enumerate(ranked)
         }
         located[operator.name] = any(input_.located for input_ in inputs.values())
@@ -103,7 +112,10 @@ def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) ->
 
 
 def tie_attributes(stream: Stream) -> tuple[str, ...]:
-    """The attributes that order events of equal time: without the time itself, unless it is finer than times are."""
+    """The attributes that order events of equal time: without the time itself, unless it is finer than times are, or
+    shared with other streams, which may count it in another unit."""
+    if stream.shared and stream.order is not None:
+        return (stream.order,)
     (type_,) = (a.type for a in stream.attributes if a.name == stream.time)
     is_same = type_ is TIMESTAMP or (type_ is INT and stream.time_unit != "ns")
     names = (stream.order,) if stream.order else tuple(a.name for a in stream.attributes)

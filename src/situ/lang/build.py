@@ -171,8 +171,10 @@ def stream(
     idle_after: Span | None = None,
     ahead: Span | None = None,
     degrees: bool = False,
+    shared: bool = False,
 ) -> EventType:
-    """`stream Vehicle(...) time ts at (x, y) key vehicle`. With `degrees`, `at` is longitude and latitude.
+    """`stream Vehicle(...) time ts at (x, y) key vehicle`. With `degrees`, `at` is longitude and latitude. With
+    `shared`, `order` is an attribute that all streams have, and that decides between their events of equal time.
 
     An attribute is its type, or its type and where it comes from: `{"x": ("double", "position.x")}` reads the field x
     of the column position. A name that has a dot itself stands in a sequence: `("double", ["a.b", "x"])`.
@@ -182,7 +184,7 @@ def stream(
     """
     declarations = tuple(_declaration(attribute, declared) for attribute, declared in attributes.items())
     idle_after_us, ahead_us = (None if span is None else to_micros(span) for span in (idle_after, ahead))
-    places = (order, at, key, to_micros(watermark), idle_after_us, unique, degrees, ahead_us)
+    places = (order, at, key, to_micros(watermark), idle_after_us, unique, degrees, ahead_us, shared)
     statement = Stream(name, declarations, time, unit, *places)
     return EventType(Step(EventTest(name), name), tuple(attributes), statement)
 

@@ -35,6 +35,7 @@ def resolve(query: Query, functions: Functions = default_functions) -> OperatorG
     _check_event_types_are_unique(query)
     for stream in query.streams:
         _check_stream(stream)
+    _check_shared_orders(query.streams)
     _check_inputs_exist(query)
     schemas = {s.name: Schema(tuple((a.name, a.type) for a in s.attributes)) for s in query.streams}
     depths = dict.fromkeys(schemas, 0)
@@ -48,6 +49,8 @@ def resolve(query: Query, functions: Functions = default_functions) -> OperatorG
         _check_interest(subscription, query.streams)
         _check_quality(subscription)
         operators.append(_operator(subscription, None, schemas, depths, functions))
+    for operator in operators:
+        _check_orders_read_together(operator, query)
     graph = OperatorGraph(query, query.streams, tuple(operators))
     for subscription in query.subscriptions:
         if subscription.around is not None:
@@ -168,6 +171,44 @@ def _check_stream(stream: Stream) -> None:
             remedy=f"Write `at ({y}, {x}) in degrees`.",
         )
     _check_time(stream, types[stream.time])
+
+
+def _check_shared_orders(streams: tuple[Stream, ...]) -> None:
+    """All streams that share their order have one attribute for it, of one name and one type."""
+    first: tuple[Stream, Type] | None = None
+    for stream in (stream for stream in streams if stream.shared):
+        types = {attribute.name: attribute.type for attribute in stream.attributes}
+        if stream.order is None:
+            raise QueryError(
+                f"stream {stream.name} shares its order, and has none",
+                place=stream.place,
+                remedy="Name the attribute that all streams share: `order sequence shared`.",
+            )
+        type_ = types[stream.order]
+        first = first or (stream, type_)
+        if (stream.order, type_) != (first[0].order, first[1]):
+            raise QueryError(
+                f"streams {first[0].name} and {stream.name} share their order, but {first[0].name} is ordered by "
+                f"{first[0].order!r} ({first[1]}) and {stream.name} by {stream.order!r} ({type_})",
+                place=stream.place,
+                remedy=f"Give both the same name and type: {first[0].order} {first[1]}, which `from` may read from a "
+                "column of another name.",
+            )
+
+
+def _check_orders_read_together(operator: Operator, query: Query) -> None:
+    """Of the streams that a rule reads, all share their order, or none does: else some ties would have no order."""
+    read = [stream for stream in query.streams if stream.name in operator.inputs]
+    shared, alone = [s.name for s in read if s.shared], [s for s in read if not s.shared]
+    if shared and alone:
+        (order,) = {stream.order for stream in read if stream.shared}
+        raise QueryError(
+            f"{operator.name} reads {', '.join(shared)}, ordered by the shared {order!r}, together with "
+            f"{alone[0].name}, which does not share it",
+            place=alone[0].place,
+            remedy=f"Write `order {order} shared` in the declaration of {alone[0].name}, too, or leave `shared` out "
+            "everywhere.",
+        )
 
 
 def _check_time(stream: Stream, type_: Type) -> None:

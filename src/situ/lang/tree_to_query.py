@@ -106,6 +106,8 @@ class TreeToQuery(TreeToPattern):
         if "location" in fields:
             *location, degrees = fields["location"]
             fields |= {"location": tuple(location), "degrees": degrees}
+        if "order" in fields:
+            fields["order"], fields["shared"] = fields["order"]
         return Stream(str(name), attributes, str(time), time_unit, **fields, place=self._place(meta))
 
     def declaration(self, meta: Meta, name: Token, type_: Type, source: tuple[str, ...] | None) -> AttributeDeclaration:
@@ -114,8 +116,8 @@ class TreeToQuery(TreeToPattern):
     def source(self, meta: Meta, *parts: Token) -> tuple[str, ...]:
         return tuple(map(str, parts))
 
-    def order(self, meta: Meta, name: Token) -> Clause:
-        return self._clause(meta, "order", str(name))
+    def order(self, meta: Meta, name: Token, shared: Token | None) -> Clause:
+        return self._clause(meta, "order", (str(name), shared is not None))
 
     def at(self, meta: Meta, x: Token, y: Token, degrees: Token | None) -> Clause:
         return self._clause(meta, "location", (str(x), str(y), degrees is not None), "at")

@@ -78,7 +78,7 @@ def unparse_stream_clauses(stream: Stream) -> Iterator[str]:
     """`time ts`, `at (x, y)` and the others, each by itself."""
     yield f"time {unparse_name(stream.time)}" + (f" in {stream.time_unit}" if stream.time_unit else "")
     if stream.order is not None:
-        yield f"order {unparse_name(stream.order)}"
+        yield f"order {unparse_name(stream.order)}" + " shared" * stream.shared
     if stream.location is not None:
         yield f"at ({_names(stream.location)})" + " in degrees" * stream.degrees
     if stream.key is not None:

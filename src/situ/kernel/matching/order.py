@@ -104,12 +104,15 @@ def is_sorted(values: I64) -> bool:
     return bool(_is_sorted(values) > 0)
 
 
-def total_order(group: I64, groups: int, time: I64, rank: np.ndarray, tie_keys: TieKeys) -> I64:
+def total_order(
+    group: I64, groups: int, time: I64, rank: np.ndarray, tie_keys: TieKeys, shared: frozenset[int] = frozenset()
+) -> I64:
     """Rows in an order in which each group is in its total order: by time alone where no two times are equal, else by
     group, so that only ties within a group need to be decided.
 
     `rank` orders the event types among equal times; rows of one type and time are ordered by `tie_keys`, which are
-    read for tied rows only.
+    read for tied rows only. Types whose ranks are `shared` have a key in common, their first one, which decides before
+    the rank does; they come before all others.
     """
     sorted_ = _is_sorted(time)
     if sorted_ == 2:
@@ -122,7 +125,7 @@ def total_order(group: I64, groups: int, time: I64, rank: np.ndarray, tie_keys: 
         return order
     slots = np.flatnonzero(segment >= 0)
     rows = order[slots]
-    order[slots] = rows[_tie_order(segment[slots], rank[rows], rows, tie_keys)]
+    order[slots] = rows[_tie_order(segment[slots], rank[rows], rows, tie_keys, shared)]
     return order
 
 
@@ -137,18 +140,35 @@ def _ascends(segment: I64, ranks: np.ndarray, key: I64) -> bool:
     return True
 
 
-def _tie_order(segment: I64, ranks: np.ndarray, rows: I64, tie_keys: TieKeys) -> I64:
+def _tie_order(
+    segment: I64, ranks: np.ndarray, rows: I64, tie_keys: TieKeys, shared: frozenset[int] = frozenset()
+) -> I64:
     keys: list[I64] = []
+    in_common: list[tuple[I64, pa.Array]] = []
     for rank in np.unique(ranks):
         of_type = np.flatnonzero(ranks == rank)
         for number, values in enumerate(tie_keys(int(rank), rows[of_type])):
+            if rank in shared and number == 0:
+                in_common.append((of_type, values))
             if number == len(keys):
                 keys.append(np.zeros(len(rows), np.int64))
             whole = pa.types.is_int64(values.type) and not values.null_count
             keys[number][of_type] = values.to_numpy() if whole else dense_ranks(values)
+    if len(in_common) > 1:
+        # Streams before complex events: what has no such key comes last.
+        leading = np.full(len(rows), np.iinfo(np.int64).max)
+        leading[np.concatenate([of_type for of_type, _ in in_common])] = _joint_ranks([v for _, v in in_common])
+        return np.lexsort((*reversed(keys), ranks, leading, segment))
     if len(keys) == 1 and _ascends(segment, ranks, keys[0]):
         return np.arange(len(rows))
     return np.lexsort((*reversed(keys), ranks, segment))
+
+
+def _joint_ranks(columns: list[pa.Array]) -> I64:
+    """Ranks by which the values of several columns, one after the other, compare. Narrow integers are integers, too."""
+    types = {column.type for column in columns if not pa.types.is_null(column.type)}
+    target = pa.int64() if any(map(pa.types.is_integer, types)) else next(iter(types), pa.null())
+    return dense_ranks(pa.concat_arrays([column.cast(target) for column in columns]))
 
 
 def dense_ranks(values: pa.Array) -> I64:

@@ -65,4 +65,5 @@ class PatternProgram:
         """A state fits the same program with the same policies that holds the same columns."""
         rule, case = self.context.operator.rule, self.cases[number]
         columns = sorted(empty_store(self.context, case.stored).columns)
-        return digest(case.text, rule.group_by, rule.after_match, rule.cases[number].consuming, columns)
+        parts = (case.text, rule.group_by, rule.after_match, rule.cases[number].consuming, columns)
+        return digest(*parts, *self.context.shared_order)

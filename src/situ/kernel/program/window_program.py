@@ -98,8 +98,9 @@ class _WindowProgram:
 
     def digests(self) -> dict[str, str]:
         """The state of a rule over windows fits the rule as it prints itself, holding the same columns."""
+        group_by, shared = self.context.group_by, self.context.shared_order
         return {
-            f"case {number} {table}": digest(self, self.context.group_by, sorted(case.stored_columns()))
+            f"case {number} {table}": digest(self, group_by, sorted(case.stored_columns()), *shared)
             for number, case in enumerate(self.cases)
             for table in WINDOW_TABLES
         }

@@ -99,7 +99,8 @@ def order_parts(
         indices = pa.array(rows - start)
         return [batch.column(attribute).take(indices) for attribute in attributes]
 
-    return total_order(group, groups, time, ranks, tie_keys)
+    shared = frozenset(context.inputs[name].rank for name in context.shared_order) if context.ordered else frozenset()
+    return total_order(group, groups, time, ranks, tie_keys, shared)
 
 
 def concat_stores(first: Store, second: Store) -> Store:
