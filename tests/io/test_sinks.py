@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from decimal import Decimal as D
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from situ.core.errors import SituError
 from situ.core.types import BINARY, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal, to_arrow
 from situ.graph.query import AttributeDeclaration, Stream
-from situ.io.files.by_suffix import open_source
+from situ.io.files.by_suffix import Format, open_source
 from situ.io.files.part_files import DirectorySink, write
 
 EVERY_TYPE = Stream(
@@ -143,3 +144,14 @@ def test_an_empty_directory_will_do_and_a_closed_sink_takes_no_more(tmp_path):
     sink.close()
     with pytest.raises(ValueError, match="closed"):
         sink.write("Jam", pa.table({"n": [1]}))
+
+
+@pytest.mark.parametrize(
+    ("file_format", "suffix", "expected"),
+    [("json", "jsonl", '{"v": [1, null]}\n{"v": []}\n'), ("csv", "csv", '"v"\n"[1, null]"\n"[]"\n')],
+)
+def test_lists_are_arrays_in_json_and_json_text_in_csv(
+    tmp_path: Path, file_format: Format, suffix: str, expected: str
+) -> None:
+    write([pa.table({"v": pa.array([[1, None], []], pa.list_(pa.int64()))})], tmp_path, "Jam", file_format)
+    assert (tmp_path / "Jam" / f"part-00000.{suffix}").read_text() == expected
