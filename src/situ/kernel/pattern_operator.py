@@ -22,7 +22,7 @@ from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
 from situ.kernel.matching.matcher import Host, Matches, concat_matches
 from situ.kernel.matching.order import dense_ranks, is_sorted, number_positions, union_of_sorted
-from situ.kernel.matching.policies import Placed
+from situ.kernel.matching.policies import JudgedEvents
 from situ.kernel.matching.selections import SelectionLog, chosen_numbers
 from situ.kernel.operator import (
     SLICE,
@@ -125,7 +125,7 @@ class CaseRun:
         if not self.state.policies.needed:
             return found
         oldest = self.state.matcher.oldest_start()
-        events = Placed(store.time, store.position, store.consumed)
+        events = JudgedEvents(store.time, store.position, store.consumed)
         living = self.state.matcher.groups["living"]
         return self.state.policies.settle(found, before, events, oldest, living)
 

@@ -47,7 +47,7 @@ class Waiting:
         return Firings(matches.group, matches.first_position, matches.timed_out, self.fires, self.moment)
 
 
-class Placed(NamedTuple):
+class JudgedEvents(NamedTuple):
     """What policies read of events, by event: time, position, and whether it is consumed, which they write."""
 
     time: I64
@@ -91,7 +91,7 @@ class Policies:
         """By group, whether a pause is not over yet."""
         return self.paused_until >= max(self.passed, BEGINNING + 1)
 
-    def settle(self, new: Matches, before: int, events: Placed, oldest: I64, living: I64) -> Matches:
+    def settle(self, new: Matches, before: int, events: JudgedEvents, oldest: I64, living: I64) -> Matches:
         """The matches, new or waiting, that are certain now that no event before `before` will come.
 
         What has been consumed is marked in `events`. Per group, `oldest` is where its earliest partial match starts,
@@ -180,7 +180,7 @@ class Policies:
 
     # --- consumption and skipping
 
-    def _settled(self, all_: Waiting, before: int, events: Placed, oldest: I64, living: I64) -> U8:
+    def _settled(self, all_: Waiting, before: int, events: JudgedEvents, oldest: I64, living: I64) -> U8:
         """1: a complex event, 2: removed, 0: not yet certain."""
         matches, status, fires, moment = all_.matches, all_.status, all_.fires, all_.moment
         time, position, consumed = events
