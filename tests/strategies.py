@@ -240,7 +240,7 @@ class Pen:
 
     def within(self) -> Within | None:
         anchors: list[From | str] = [*[From.FIRST] * 5, *[From.PREVIOUS] * 3, *self.single, *self.repeating]
-        return Within(self.one_of(0, 1, 3, 3, 5, 5, 8) * SECOND, self.one_of(*anchors))
+        return Within(self.one_of(0, 1, 3, 5, 8, 8, 8) * SECOND, self.one_of(*anchors))
 
     def pattern_case(self, *, plain: bool) -> Case:
         detect = self.pattern(plain=plain)
@@ -263,7 +263,7 @@ class Pen:
         return replace(rule, cases=(replace(case, assign=assign(rule)),))
 
     def after_match(self, aliases: tuple[str, ...]) -> AfterMatch | Pause:
-        if self.chance(35):
+        if self.chance(25):
             return Pause(self.one_of(1, 1, 2, 3) * SECOND)
         skip = self.one_of(*(skip for skip in Skip if skip is not Skip.NONE))
         to_alias = skip in (Skip.TO_FIRST, Skip.TO_LAST)
