@@ -28,8 +28,8 @@ class Changes:
 
 
 class Consumers:
-    """The last interest of every consumer who has been heard of. A step costs as much as the consumers whose interests
-    may change, and not as much as all of them."""
+    """The last interest of every consumer who has been heard of. Only those whose interests may change are judged; the
+    others cost a look-up."""
 
     def __init__(self, last: Active, next_key: int = 0) -> None:
         self.last = last

@@ -46,8 +46,12 @@ class Code(NamedTuple):
     instructions: I32  # (n, 3)
     whole_constants: I64
     real_constants: F64
-    window: I64  # kind (0 none, 1 from first, 2 from previous, 3 from an alias), length, report timed out, once (0 no,
-    # 1 and its first match ends it, 2 and matches wait for selectors)
+    window: I64  # the four numbers that follow
+
+
+#: What `Code.window` says: which window there is (0 none, 1 from first, 2 from previous, 3 from an alias), how long it
+#: is, whether what times out is reported, and `once` (0 no, 1 the first match ends it, 2 matches wait for selectors).
+KIND, LENGTH, REPORTS_TIMED_OUT, ONCE = range(4)
 
 
 class Events(NamedTuple):

@@ -18,8 +18,12 @@ from situ.kernel.arrays import (
     FREE,
     I32,
     I64,
+    KIND,
+    LENGTH,
     LIVE,
     NODES_USED,
+    ONCE,
+    REPORTS_TIMED_OUT,
     RUNS_USED,
     Code,
     CompletedMatch,
@@ -72,7 +76,7 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
         groups[group].head = -1
         older = offer(event, older, code, events, pools, machine)
         start(event, code, events, pools, machine)
-        if code.window[2] != 0:
+        if code.window[REPORTS_TIMED_OUT] != 0:
             mark_continued(groups[group].head, fired_before, code.state_conjunction, code.state_variable, pools)
         # New partial matches stand at groups.head; the older ones follow them.
         if groups[group].head < 0:
@@ -82,8 +86,8 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
             while runs[last].next >= 0:
                 last = runs[last].next
             runs[last].next = older
-        if code.window[3] != 0 and groups[group].living >= 0:
-            keep_living(group, fired_before, code.window[3] == 1, pools)
+        if code.window[ONCE] != 0 and groups[group].living >= 0:
+            keep_living(group, fired_before, code.window[ONCE] == 1, pools)
     return DONE, len(new.order)
 
 
@@ -242,7 +246,7 @@ def is_chosen(group: int, selection: int, offsets: I64, numbers: I64) -> bool:
 @inlined
 def take(event: OfferedEvent, state: int, continued: PartialMatch, code: Code, pools: Pools) -> None:
     """Make a partial match longer by one event, which a state takes; it fires, waits on, or both."""
-    kind, length = code.window[0], code.window[1]
+    kind, length = code.window[KIND], code.window[LENGTH]
     anchored, deadline, seen = continued.anchored, continued.deadline, continued.seen
     if kind == FROM_FIRST:
         deadline = continued.first_time + length
@@ -253,7 +257,7 @@ def take(event: OfferedEvent, state: int, continued: PartialMatch, code: Code, p
         deadline = continued.first_time
         if code.state_anchor[state] != 0:
             anchored, deadline = 1, event.time + length
-    if code.window[3] != 0 and code.state_past[state] != 0:
+    if code.window[ONCE] != 0 and code.state_past[state] != 0:
         living = pools.groups[event.group].living
         if living < 0 or continued.first_position < living:
             pools.groups[event.group].living = continued.first_position
@@ -270,7 +274,7 @@ def take(event: OfferedEvent, state: int, continued: PartialMatch, code: Code, p
     waits = accept == 2 and (seen & code.state_final[state]) == NONE and (kind != FROM_ALIAS or anchored != 0)
     dead = alive == NONE and not waits
     # For timed-out output, an `and` that can go no further still shows that what it continued was continued.
-    if dead and (code.window[2] == 0 or code.state_conjunction[state] == 0):
+    if dead and (code.window[REPORTS_TIMED_OUT] == 0 or code.state_conjunction[state] == 0):
         return
     nodes, runs = pools.nodes, pools.runs
     node, run = new_node(pools.counters), new_run(event.group, pools)
@@ -322,10 +326,10 @@ def expire(run: int, code: Code, pools: Pools) -> None:
     """End a partial match whose window has passed: an awaited absence is fulfilled, anything else is given up."""
     runs, nodes = pools.runs, pools.nodes
     state, node = runs[run].state, runs[run].node
-    if code.window[0] == FROM_ALIAS and runs[run].anchored == 0:
+    if code.window[KIND] == FROM_ALIAS and runs[run].anchored == 0:
         return
     is_fulfilled = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
-    is_reported = code.window[2] != 0 and runs[run].extended == 0 and code.state_accept[state] != 1
+    is_reported = code.window[REPORTS_TIMED_OUT] != 0 and runs[run].extended == 0 and code.state_accept[state] != 1
     if is_fulfilled or is_reported:
         fire(CompletedMatch(nodes[node].parent, nodes[node].event, state, runs[run].deadline, runs[run].group,
                             runs[run].first_position, runs[run].selection, 0 if is_fulfilled else 1),

@@ -14,7 +14,7 @@ from situ.graph.operators import Operator, Schema
 from situ.graph.patterns import Contiguity, steps_of
 from situ.graph.query import Case, From
 from situ.graph.typing import THIS, Scope, scope_of
-from situ.kernel.arrays import Code
+from situ.kernel.arrays import REPORTS_TIMED_OUT, Code
 from situ.kernel.program.automaton import Automaton, Edge, pattern_to_automaton
 from situ.kernel.program.conditions import Comparison, ConditionCompiler, Conditions, Fold, Op
 from situ.lang.unparse import unparse_expression
@@ -185,7 +185,7 @@ def _describe(program: Program) -> list[str]:
         lines.append(
             f"  window {format_duration(program.case.within.micros)} from "
             + (anchor.value if isinstance(anchor, From) else anchor)
-            + (", reports what times out" if code.window[2] else "")
+            + (", reports what times out" if code.window[REPORTS_TIMED_OUT] else "")
         )
     if program.case.once:
         lines.append("  once: the first start that gets past its first step lives")

@@ -16,7 +16,7 @@ from situ.core.errors import StateError
 from situ.core.time import BEGINNING, END
 from situ.graph.patterns import is_plain
 from situ.graph.query import Pause
-from situ.kernel.arrays import EARLIEST, I64, LIVE, NODES_USED, RUNS_USED
+from situ.kernel.arrays import EARLIEST, I64, LIVE, NODES_USED, REPORTS_TIMED_OUT, RUNS_USED
 from situ.kernel.batch import ORIGINS, one_chunk
 from situ.kernel.matching.matcher import Matcher, Matches, Shard, concat_matches
 from situ.kernel.matching.order import counting_order
@@ -372,7 +372,7 @@ def _waiting_of(column: pa.ChunkedArray, program: Program, event_lengths: I64) -
     require_between(event, 0, np.repeat(event_lengths[group], path_lengths), "events of paths")
     require_between(path_lengths, 1, FARTHEST, "lengths of paths")
     require_between(variable, 0, len(program.variables), "variables of paths")
-    if is_plain(program.case.detect) and not program.code.window[2]:
+    if is_plain(program.case.detect) and not program.code.window[REPORTS_TIMED_OUT]:
         steps = np.tile(np.arange(len(program.variables)), len(path_lengths))
         require(np.array_equal(variable, steps), "paths are not those of the pattern")
     require_between(field["status"], 0, GHOST + 1, "states of waiting matches")
