@@ -13,7 +13,7 @@ BATCHES := tests/sparks/test_older_sparks.py $(addprefix $(ON_SPARK)/test_,versi
 STREAMS := $(addprefix $(ON_SPARK)/test_,detect_stream.py stream_sinks_spark.py kafka.py mqtt_spark.py mqtt_writer.py mqtt_without_limits.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help install test storms check lint fast-tests kills sparks client cluster $(RELEASES:%=spark-%) demo bench soak clean
+.PHONY: help install test storms check lint fast-tests kills sparks connect client cluster $(RELEASES:%=spark-%) demo bench soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,10 +28,10 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-test: $(INSTALLED) ## lint, all tests, some of Spark's once more on Spark Connect, and the kernel's without the JIT
+test: $(INSTALLED) ## lint, all tests but the long ones, and the kernel's once more without the JIT
 	$(BIN)/python tests/lanes.py
 
-storms: $(INSTALLED) ## before an issue is resolved: experiments, long sweeps and kills, which make test leaves out
+storms: $(INSTALLED) ## before a release: experiments, long sweeps and kills, which make test leaves out
 	$(BIN)/python -m pytest -m "storm or kills"
 
 check: lint fast-tests ## before every commit: lint and the tests that are not slow
@@ -48,7 +48,7 @@ fast-tests: $(INSTALLED)
 kills: $(INSTALLED) ## exactly once: streaming queries that are killed again and again
 	$(BIN)/python -m pytest tests/runtime/spark -m kills
 
-sparks: $(RELEASES:%=spark-%) client ## chosen tests on each release of Spark, and with the thin client of Spark Connect
+sparks: $(RELEASES:%=spark-%) connect client ## chosen tests on each release of Spark, and on Spark Connect
 
 spark-3.5: .venvs/spark-3.5/.installed
 	.venvs/$@/bin/python -m pytest tests/sparks/test_older_sparks.py
@@ -58,6 +58,9 @@ spark-4.0: .venvs/spark-4.0/.installed
 
 spark-4.1 spark-4.2 spark-4.3: spark-4.%: .venvs/spark-4.%/.installed
 	.venvs/$@/bin/python -m pytest $(BATCHES) $(STREAMS)
+
+connect: $(INSTALLED)
+	SPARK_REMOTE='local[2]' $(BIN)/python -m pytest tests/runtime/spark tests/conformance -m "connect and not kills"
 
 client: $(INSTALLED) .venvs/client/.installed
 	$(BIN)/python -m pytest tests/sparks/test_thin_client.py

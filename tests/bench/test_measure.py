@@ -21,6 +21,7 @@ FLINKCEP_MATCHES = [
 
 
 @pytest.mark.parametrize(("workload", "matches"), FLINKCEP_MATCHES)
+@pytest.mark.storm
 def test_situ_finds_what_flinkcep_finds(workload: Workload, matches: int, tmp_path: Path) -> None:
     assert time_embedded(query_text(workload), stream_on_disk(workload, tmp_path)).matches == matches
 

@@ -16,6 +16,7 @@ from situ.placement.coverage import Coverage
 from situ.placement.naive import naive
 
 
+@pytest.mark.storm
 def test_what_is_pushed_is_as_predicted() -> None:
     found = list(predictions([1, 2, 3], "naive", 4_000))
     assert np.abs(errors(found)["data"]).max() < 0.1
@@ -33,6 +34,7 @@ def test_conditions_pass_as_often_as_selectivities_say() -> None:
         assert events.num_rows == pytest.approx(400 * problem.rates[name], rel=0.2)
 
 
+@pytest.mark.storm
 def test_a_summary_and_a_picture(tmp_path: Path) -> None:
     found = list(predictions([1, 2], RANDOM, 1_000))
     assert [prediction.seed for prediction in found] == [1, 2]

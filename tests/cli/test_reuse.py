@@ -57,6 +57,7 @@ def test_run_says_what_was_shared(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_run_on_spark_says_what_was_shared(spark: SparkSession, tmp_path: Path) -> None:
     arguments = files(tmp_path)
     code, out, _ = situ("run", *arguments, "--engine", "spark", "--json", "--out", tmp_path / "out")

@@ -175,6 +175,7 @@ def command(folder: Path, *options: object) -> list[str]:
 
 
 @pytest.mark.spark
+@pytest.mark.storm
 def test_a_run_from_start_to_end(folder: Path) -> None:
     """On Spark Connect, whose server is this machine here; the other runs are on classic Spark."""
     expected = run(folder, "--engine", "embedded", "--json")[1]

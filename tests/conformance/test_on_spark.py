@@ -5,6 +5,7 @@ A query of all of them would take longer: each of its tasks is sent the whole pl
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -71,23 +72,38 @@ def check_questions(executor: Executor, questions: Sequence[Question], seed: int
         assert rows_of(question, found) == answer(question), question
 
 
+def test_many_cases_in_batches(spark: SparkSession) -> None:
+    """Of every kind one or two; the batch stage, which answers here, is asked all of them without Spark."""
+    for cases in groups(BOUNDED[::3], TOGETHER):
+        check_cases(SparkBatch(spark), cases)
+
+
+@pytest.mark.storm
 @pytest.mark.parametrize("cases", groups(BOUNDED, TOGETHER), ids=names)
 def test_cases_in_batches(spark: SparkSession, cases: list[Case]) -> None:
     check_cases(SparkBatch(spark), cases)
 
 
+def test_a_few_cases_in_streams(spark: SparkSession, tmp_path: Path) -> None:
+    """Of every kind one; the stream stage, which answers here, is asked all of them without Spark."""
+    check_cases(SparkStreaming(spark, tmp_path, micro_batches=1), WITHOUT_END[1::9])
+
+
+@pytest.mark.storm
 @pytest.mark.parametrize("cases", groups(WITHOUT_END, STREAMED_TOGETHER), ids=names)
 def test_cases_in_streams(spark: SparkSession, tmp_path: Path, cases: list[Case]) -> None:
     check_cases(SparkStreaming(spark, tmp_path, micro_batches=1), cases)
 
 
+@pytest.mark.storm
 def test_rows_that_may_be_late_in_streams(spark: SparkSession, tmp_path: Path) -> None:
     """Lateness is judged micro-batch by micro-batch: each of these has one row."""
     check_cases(SparkStreaming(spark, tmp_path, micro_batches=100), ARRIVING)
 
 
 @pytest.mark.connect
-def test_a_few_cases_of_each(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.skipif("SPARK_REMOTE" not in os.environ, reason="the tests above ask for more than this without Connect")
+def test_a_few_cases_on_connect(spark: SparkSession, tmp_path: Path) -> None:
     """On Spark Connect, what a query finds cannot differ, only how rows come and go: a few are enough."""
     check_cases(SparkBatch(spark), BOUNDED[::8])
     check_cases(SparkStreaming(spark, tmp_path, micro_batches=2), WITHOUT_END[4::9])
@@ -96,6 +112,7 @@ def test_a_few_cases_of_each(spark: SparkSession, tmp_path: Path) -> None:
 # --- Flink's cases: what the embedded engine answers, which is what Flink answers
 
 
+@pytest.mark.storm
 def test_flinks_cases(spark: SparkSession) -> None:
     questions = [flink_to_question(case) for case in load_flink()[::12]]
     for question, found in zip(questions, in_one_run(SparkBatch(spark), questions, 1), strict=True):
@@ -133,6 +150,7 @@ def settings(spark: SparkSession) -> Iterator[Callable[..., None]]:
         pytest.param(40_010, 8, "true", 3, marks=pytest.mark.storm),
     ],
 )
+@pytest.mark.storm
 def test_random_queries_in_batches(
     spark: SparkSession, settings: Callable[..., None], first: int, partitions: int, adaptive: str, rows: int
 ) -> None:
@@ -141,6 +159,7 @@ def test_random_queries_in_batches(
     check_questions(SparkBatch(spark, mixed=True), [q for q in questions if answer(q) is not None], first)
 
 
+@pytest.mark.storm
 def test_random_queries_in_streams(spark: SparkSession, tmp_path: Path) -> None:
     """Several stages, and keys, slices and single tasks among them."""
     questions = [*(several_rules(seed) for seed in (30, 38, 89)), *(one_rule(seed) for seed in range(6))]

@@ -77,12 +77,12 @@ QUICK_ONES = {way: ENGINES[way] for way in ("embedded whole", "embedded in piece
 KEEPING = {way: ENGINES[way] for way in ("embedded with restarts", "stream stage")}
 
 
-@blocks(2, 6, 60)
+@blocks(2, 4, 60)
 def test_one_rule(block: int) -> None:
     in_blocks(40, block, one_rule, QUICK_ONES)
 
 
-@blocks(1, 3, 40)
+@blocks(1, 2, 40)
 def test_one_rule_with_its_state_as_bytes(block: int) -> None:
     in_blocks(15, block, one_rule, KEEPING)
 
@@ -92,7 +92,7 @@ def test_several_rules(block: int) -> None:
     in_blocks(10, block, several_rules, QUICK_ONES)
 
 
-@blocks(2, 5, 60)
+@blocks(2, 3, 60)
 def test_patterns_that_nest(block: int) -> None:
     in_blocks(20, block, nested, QUICK_ONES)
 

@@ -74,6 +74,7 @@ def actions(spark: SparkSession) -> DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+@pytest.mark.storm
 def test_sql(pattern: Pattern, actions: DataFrame, spark: SparkSession) -> None:
     assert shown(spark.sql(pattern.blocks["sql"].text).collect()) == pattern.expected
 

@@ -13,7 +13,9 @@ from _pytest.mark import ParameterSet
 from cli.command import situ
 from docs.markdown import PAGES, ROOT, Block, blocks, name_of
 
-ON_SPARK = [pytest.mark.slow, pytest.mark.spark]
+ON_SPARK, LONG = [pytest.mark.slow, pytest.mark.spark], [pytest.mark.storm]
+#: These take long: the lab's pages, and those that start many streaming queries.
+LONG_PAGES = ("spark.md", "production.md")
 
 
 @pytest.fixture
@@ -30,9 +32,16 @@ def needs_spark(page: Path) -> bool:
     return any("spark_session" in block.text for block in blocks(page, "python"))
 
 
+def is_long(page: Path) -> bool:
+    return page.parent.name == "lab" or page.name in LONG_PAGES
+
+
 def pages_with_python() -> list[ParameterSet]:
     pages = [page for page in PAGES if blocks(page, "python")]
-    return [pytest.param(page, id=name_of(page), marks=ON_SPARK * needs_spark(page)) for page in pages]
+    return [
+        pytest.param(page, id=name_of(page), marks=[*ON_SPARK * needs_spark(page), *LONG * is_long(page)])
+        for page in pages
+    ]
 
 
 def output_after(block: Block) -> str:

@@ -78,6 +78,7 @@ def test_times_begin_where_one_says() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_the_command_line(
     kafka_broker: Broker, topic: str, expected: Found, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_the_command_line(
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_the_script(kafka_broker: Broker, topic: str, expected: Found, spark: SparkSession, tmp_path: Path) -> None:
     results = kafka_broker.create_topic("braking-by-script")
     query = example("follow").follow(spark, kafka_broker.server, topic, results, tmp_path / "state", once=True)

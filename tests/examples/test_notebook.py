@@ -47,6 +47,7 @@ def store() -> None:
 
 @pytest.mark.storm
 @pytest.mark.spark
+@pytest.mark.storm
 def test_the_notebook_gives_what_it_is_stored_with(tmp_path: Path) -> None:
     for name in FILES:
         shutil.copy(TRAFFIC / name, tmp_path)

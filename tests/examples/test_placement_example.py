@@ -100,6 +100,7 @@ def test_generated_events_have_the_rates_of_the_file() -> None:
 
 
 @pytest.mark.storm
+@pytest.mark.storm
 def test_measured_rates_give_the_same_plan(spark: SparkSession, here: Path) -> None:
     plan, _, _, stats, measured_plan = commands()
     generate().main(here / "out")

@@ -194,6 +194,7 @@ def test_the_picture_of_the_readme_is_small() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_the_demo_on_spark_shares_and_shows_it(
     spark: SparkSession, tmp_path: Path, part: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -346,6 +346,7 @@ def test_spark_finds_the_same(spark: SparkSession, found: dict[str, pa.Table], d
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_the_demo_counts_what_was_found_and_what_was_planted(
     spark: SparkSession, found: dict[str, pa.Table], data: Any, tmp_path: Path
 ) -> None:

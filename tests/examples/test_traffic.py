@@ -201,6 +201,7 @@ def test_every_situation_is_inside_the_map_and_in_its_own_extent(found: Found) -
 
 
 @pytest.mark.storm
+@pytest.mark.storm
 def test_spark_finds_what_loops_find(spark: SparkSession, found: Found, rows: pd.DataFrame) -> None:
     detection = situ.detect(QUERY, {"Vehicle": spark.read.parquet(str(TRAFFIC / "vehicles.parquet"))})
     assert set(detection.names) == set(found)

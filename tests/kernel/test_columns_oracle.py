@@ -102,7 +102,7 @@ def same(actual: Any, expected: Any) -> bool:
     return (actual is None) == (expected is None) and actual == expected
 
 
-@settings(derandomize=True, deadline=None, max_examples=1500)
+@settings(derandomize=True, deadline=None, max_examples=500)
 @given(st.data())
 def test_expressions_equal_the_oracle_s(data: st.DataObject) -> None:
     type_ = data.draw(st.sampled_from(list(VALUES)), label="type")

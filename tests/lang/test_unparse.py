@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 A, B, C = Attribute(None, "a"), Attribute(None, "b"), Attribute(None, "c")
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=80)
 @given(queries())
 def test_a_query_reads_back(query: Query) -> None:
     text = unparse(query)
@@ -35,7 +35,7 @@ def test_an_expression_reads_back(expression: Expression) -> None:
     assert repr(parse(text).subscriptions[0].rule.cases[0].detect.test.condition) == repr(expression)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=150)
 @given(patterns())
 def test_a_pattern_reads_back(pattern: Pattern) -> None:
     text = f"subscribe S detect {unparse_pattern(pattern)}"

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from mobility.interests_by_words import Delivered, Row, deliveries
+from seed_blocks import every_one
 from situ.core.errors import QueryError
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -39,6 +40,8 @@ RULES = {
     "once": ("detect once Car as a then Lamp as b within 3 s assign v = b.v", 3, 3),
     "chain": ("detect Pair as p then Pair as q within 5 s assign v = q.v", 8, 8),
 }
+#: Whose matches depend on each other, and so cannot be shared.
+DEPENDENT = ("skip", "pause", "once")
 PAIR = "define Pair(v) detect Car as a then Lamp as b within 3 s assign v = b.v\n"
 
 INTERESTS = (
@@ -105,8 +108,7 @@ def in_order(delivered: list[Delivered]) -> list[tuple[Any, list[Delivered]]]:
     return [(key, sorted(group, key=repr)) for key, group in groups]
 
 
-@pytest.mark.parametrize("interest", INTERESTS)
-@pytest.mark.parametrize("rule", RULES)
+@every_one("rule", RULES, "interest", INTERESTS)
 def test_moving_subscriptions_are_what_the_definition_says(rule: str, interest: str) -> None:
     text = text_of(rule, interest)
     _, cars_s, lamps_s = RULES[rule]
@@ -233,8 +235,7 @@ def by_arrival(rng: np.random.Generator, rows: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("interest", INTERESTS[:3])
-@pytest.mark.parametrize("rule", RULES)
+@every_one("rule", RULES, "interest", INTERESTS[:3])
 def test_unbounded_input_gives_the_same_in_order(rule: str, interest: str, restart: bool) -> None:
     for seed in range(2):
         rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def summary(result: OracleResult) -> dict[str, list[tuple[int, str]]]:
 
 @random_examples
 @given(scenarios() | scenarios(duplicates=True), st.randoms(use_true_random=False))
+@pytest.mark.storm
 def test_the_order_of_the_input_changes_nothing(scenario: Scenario, random: Any) -> None:
     shuffled = {name: random.sample(given, len(given)) for name, given in scenario.events.items()}
     answer, again = answered(scenario), answered(Scenario(scenario.query, shuffled))

@@ -104,6 +104,7 @@ def test_plans_are_within_the_capacities_of_sites() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.storm
 def test_names_and_orders_of_sites_change_nothing(shape: str) -> None:
     for seed in range(10):
         problem = random_limits(seed, shape)
@@ -113,6 +114,7 @@ def test_names_and_orders_of_sites_change_nothing(shape: str) -> None:
                 check_same_answer(MECHANISMS[name](problem), MECHANISMS[name](other))
 
 
+@pytest.mark.storm
 def test_names_and_orders_of_sites_with_capacities_change_nothing() -> None:
     for seed in range(6):
         problem = with_capacities(random_limits(seed, "ties"), np.random.default_rng(seed))
@@ -140,6 +142,7 @@ def check_same_answer(plan: Plan, other: Plan) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.storm
 def test_without_a_constraint_the_optimum_is_not_dearer(shape: str) -> None:
     for seed in range(6):
         free = random_problem(seed, SHAPES[shape])

@@ -137,6 +137,7 @@ def test_where_it_is_not_exact_the_optimum_lies_between_many_seeds(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["coverage", "paper"])
+@pytest.mark.storm
 def test_optimal_is_exact_for_larger_operators(model: str) -> None:
     for seed in range(8):
         check_against_exhaustive(random_problem(seed, BIG, model))

@@ -55,6 +55,7 @@ def test_operators_pull_one_another() -> None:
     assert [placed.site for placed in plan.placed] == [0, 2]
 
 
+@pytest.mark.storm
 def test_it_is_dearer_than_naive_where_springs_say_so_but_keeps_to_limits() -> None:
     dearer = limited = 0
     for seed in range(60):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from mobility.test_moving import (
+    DEPENDENT,
     INTERESTS,
     RULES,
     SCHEMA,
@@ -25,6 +26,7 @@ from mobility.test_moving import (
 from runtime.spark.streaming_without_spark import StreamingQuery
 from runtime.spark.test_moving_stream import found_by, near_of, pieces_of, streamed
 from runtime.spark.without_spark import detect_without_spark
+from seed_blocks import every_one
 from situ.core.errors import SituWarning
 from situ.core.functions import default
 from situ.core.time import END
@@ -38,15 +40,14 @@ from situ.space.geometry import Shape
 from situ.space.pairs import PlacedEvents, Regions
 
 #: Rules whose matches do not depend on each other.
-SHARED = [rule for rule in RULES if rule != "skip"]
+SHARED = [rule for rule in RULES if rule not in DEPENDENT]
 
 
 def asking(rule: str, interest: str, quality: str) -> str:
     return f"{text_of(rule, interest).rstrip()} quality {quality}\n"
 
 
-@pytest.mark.parametrize("interest", INTERESTS[:3])
-@pytest.mark.parametrize("rule", SHARED)
+@every_one("rule", SHARED, "interest", INTERESTS[:3])
 def test_a_quality_of_1_changes_nothing(rule: str, interest: str) -> None:
     text = asking(rule, interest, "precision 1.0 recall 1.0")
     for seed in range(2):
@@ -181,12 +182,13 @@ def test_reuse_rests_where_it_does_not_pay() -> None:
     assert sum(by) == REST
 
 
-def test_matches_that_depend_on_each_other_are_not_shared() -> None:
-    text = asking("skip", INTERESTS[0], "precision 0.5 recall 0.5")
+@pytest.mark.parametrize("rule", DEPENDENT)
+def test_matches_that_depend_on_each_other_are_not_shared(rule: str) -> None:
+    text = asking(rule, INTERESTS[0], "precision 0.5 recall 0.5")
     events = random_events(np.random.default_rng(1))
     with pytest.warns(SituWarning, match="`quality` has no effect: matches of Near depend on each other"):
         found = found_by_engine(text, events)
-    assert Counter(found) == Counter(found_by_engine(text_of("skip", INTERESTS[0]), events))
+    assert Counter(found) == Counter(found_by_engine(text_of(rule, INTERESTS[0]), events))
 
 
 def test_disparity_alone_is_said_to_share_nothing() -> None:

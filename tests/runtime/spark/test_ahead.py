@@ -93,6 +93,7 @@ def set_time_of_batch(checkpoint: Path, millis: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_a_retried_micro_batch_is_judged_by_its_own_time(spark: SparkSession, tmp_path: Path) -> None:
     """Rows of 2024 lie in the past now, and a day ahead of a micro-batch that was planned then."""
     (tmp_path / "in").mkdir()

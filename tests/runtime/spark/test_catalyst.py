@@ -45,15 +45,19 @@ def setting(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
 # --- The same values --------------------------------------------------------------------------------------------------
 
 
+#: Spark as it is without compiled code.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "depth", "settings"),
     [
         pytest.param(2, 2, {}, marks=pytest.mark.connect),
-        (3, 3, {}),
         (4, 2, {"spark.sql.ansi.enabled": "false"}),
-        (5, 2, {"spark.sql.session.timeZone": "Asia/Kolkata"}),
-        (6, 2, {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}),
+        pytest.param(3, 3, {}, marks=pytest.mark.storm),
+        pytest.param(5, 2, {"spark.sql.session.timeZone": "Asia/Kolkata"}, marks=pytest.mark.storm),
+        pytest.param(6, 2, INTERPRETED, marks=pytest.mark.storm),
     ],
 )
 def test_random_expressions(

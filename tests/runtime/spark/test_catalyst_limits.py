@@ -103,6 +103,7 @@ def test_what_would_grow_without_bound_is_left_to_the_kernel() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_hundreds_of_conditions(spark: SparkSession, tmp_path: Path) -> None:
     from situ.runtime.spark.catalyst.conditions import all_of, any_of
 
@@ -142,7 +143,7 @@ a.at > cast('1969-12-31' as timestamp) | a.i > 5 | a.m = 3 | a.s < 'b'
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", ["us", "ms"])
+@pytest.mark.parametrize("unit", ["us", pytest.param("ms", marks=pytest.mark.storm)])
 def test_a_data_source_loses_no_row(unit: str, spark: SparkSession, tmp_path: Path) -> None:
     """Row groups of two rows, a double beside 0.5: what statistics and dictionaries do not tell is missed."""
     count = 2 * len(DOUBLES)

@@ -32,6 +32,7 @@ def types_by_spark(spark: SparkSession, columns: list[Column]) -> list[tuple[int
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_results_of_two_decimals(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 

@@ -23,6 +23,7 @@ def tagged(events: pa.Table, kind: str, name: str) -> pa.Table:
     return events.filter(pc.and_(pc.equal(events["_kind"], kind), pc.equal(events["_name"], name)))
 
 
+@pytest.mark.storm
 def test_three_definitions_in_a_chain_on_half_of_a_trace(spark: SparkSession) -> None:
     query = (ROOT / "examples/traffic/traffic.situ").read_text()
     path = str(ROOT / "examples/traffic/vehicles.parquet")

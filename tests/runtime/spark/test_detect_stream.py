@@ -242,6 +242,7 @@ def test_figures_of_every_micro_batch(recorded: Recorded) -> None:
 # --- single outputs, streams that are idle, rules that change
 
 
+@pytest.mark.storm
 def test_each_output_is_a_streaming_dataframe(spark: SparkSession, tmp_path: Path) -> None:
     """Each of them is a streaming query of its own; here they come to an end."""
     files = Files(tmp_path / "in", resolve(parse(QUERY), FUNCTIONS))
@@ -275,6 +276,7 @@ def wait_until(query: Any, reached: Callable[[], bool]) -> None:
 
 
 @pytest.mark.connect
+@pytest.mark.storm
 def test_an_idle_stream_stops_holding_others_back(spark: SparkSession, tmp_path: Path) -> None:
     """Wall time lets time pass without rows: B is silent, and after a second D and M are found all the same."""
     files = Files(tmp_path / "in", resolve(parse(IDLE)))
@@ -299,6 +301,7 @@ def test_an_idle_stream_stops_holding_others_back(spark: SparkSession, tmp_path:
     assert sorted(row["_name"] for row in rows if row["_kind"] == "complex event") == ["D", "D", "M"]
 
 
+@pytest.mark.storm
 def test_available_now_ends_with_streams_that_may_be_idle(spark: SparkSession, tmp_path: Path) -> None:
     """For the sake of wall time, Spark would run one empty micro-batch after another."""
     files = Files(tmp_path / "in", resolve(parse(IDLE)))
@@ -320,6 +323,7 @@ subscribe M detect A as a then A(v > a.v) as b within 50 s assign a = a.v, b = b
 
 
 @pytest.mark.connect
+@pytest.mark.storm
 def test_rules_change_at_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     """A rule that stays goes on; one that is new reads what comes; what does not fit is refused, and says so."""
     files = Files(tmp_path / "in", resolve(parse(CHANGES)))

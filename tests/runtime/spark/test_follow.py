@@ -241,6 +241,7 @@ def test_rules_change_while_it_runs_and_it_goes_on_after_a_stop(spark: SparkSess
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_a_micro_batch_of_the_old_rules_is_done_again_under_the_new_ones(spark: SparkSession, place: Place) -> None:
     """It was planned, its results written, and then the process died before Spark committed it; or nothing of this
     happened: the same comes out."""
@@ -267,6 +268,7 @@ def test_a_micro_batch_of_the_old_rules_is_done_again_under_the_new_ones(spark: 
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_a_change_that_was_committed_and_not_started_holds_after_a_crash(spark: SparkSession, place: Place) -> None:
     from situ.runtime.spark.follow.opening import open_rules
     from situ.service.rules import RuleStore
@@ -306,6 +308,7 @@ def test_it_ends_where_a_stream_may_be_idle_and_leaves_the_session_as_it_was(spa
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_errors_of_workers_and_sinks_are_situs(spark: SparkSession, place: Place) -> None:
     class FullDisk:
         def write(self, events: DataFrame, batch: int) -> None:

@@ -177,7 +177,9 @@ def test_files_that_cannot_be_read_are_errors_at_once(spark: SparkSession, tmp_p
 # ---- CSV and JSON lines
 
 
-@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl", "jsonl.gz"])
+@pytest.mark.parametrize(
+    "suffix", ["csv", "jsonl.gz", *(pytest.param(suffix, marks=pytest.mark.storm) for suffix in ("csv.gz", "jsonl"))]
+)
 def test_text_files_as_the_embedded_engine_reads_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:

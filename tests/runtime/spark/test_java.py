@@ -207,6 +207,7 @@ assert running_session() is None
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.storm
 def test_spark_starts_and_stops_without_a_word_on_the_packaged_java(tmp_path: Path) -> None:
     """With no other in sight: a PATH that has everything that Spark's shell scripts call, but no java."""
     tools, cache, here = (tmp_path / name for name in ("tools", "cache", "here"))

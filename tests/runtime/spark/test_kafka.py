@@ -183,6 +183,7 @@ spark.stop()
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.storm
 def test_a_session_without_the_connector_says_how_to_get_it() -> None:
     """In a process of its own: the session of the tests has it."""
     own = {name: value for name, value in os.environ.items() if name not in ("SPARK_CONF_DIR", "SPARK_REMOTE")}
@@ -263,6 +264,7 @@ def test_messages_are_written(broker: Broker, spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_no_topic_and_no_broker(broker: Broker, spark: SparkSession) -> None:
     with pytest.raises(SparkError, match=f"^{re.escape(broker.address('nowhere'))}: there is no such topic") as raised:
         read_messages(spark, KafkaAddress.parse(broker.address("nowhere")))

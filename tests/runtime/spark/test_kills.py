@@ -81,6 +81,7 @@ def killed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Killed]:
 
 
 @pytest.mark.parametrize("killed", [("files", 3, 5)], indirect=True)
+@pytest.mark.kills
 def test_a_worker_and_the_whole_query_are_killed(killed: Killed) -> None:
     """The worker while it looks for complex events, the query with results on their way to the sink."""
     query = killed.query

@@ -21,6 +21,7 @@ from mobility.test_moving import (
     text_of,
 )
 from runtime.spark.streaming_without_spark import StreamingQuery
+from seed_blocks import every_one
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
@@ -73,8 +74,7 @@ def near_of(output: TaggedOutput, rows: pa.Table) -> list[Delivered]:
 @pytest.mark.parametrize(
     ("shards", "seeds"), [(3, [4]), *(pytest.param(shards, [0, 1, 2], marks=pytest.mark.storm) for shards in (1, 3))]
 )
-@pytest.mark.parametrize("interest", INTERESTS[:3])
-@pytest.mark.parametrize("rule", RULES)
+@every_one("rule", RULES, "interest", INTERESTS[:3])
 def test_shards_find_what_the_embedded_engine_finds(rule: str, interest: str, shards: int, seeds: list[int]) -> None:
     text = text_of(rule, interest).replace("at (x, y)", "at (x, y) watermark 3 s")
     some = 0

@@ -31,6 +31,7 @@ session.stop()
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_a_result_that_is_given_back_after_the_session_was_closed() -> None:
     command = [sys.executable, "-c", GIVEN_BACK_TOO_LATE]
     any_port = os.environ | {"SPARK_TESTING": "1"}  # else it is always the same, which another server may have

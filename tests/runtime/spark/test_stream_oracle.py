@@ -70,7 +70,7 @@ def answer(graph: OperatorGraph, events: Rows) -> Any:
         return None
 
 
-@blocks(1, 8, 40)
+@blocks(1, 3, 40)
 def test_any_division_of_rows_that_are_in_time(block: int) -> None:
     """The same complex events in the end, and after each micro-batch all that the embedded engine has found."""
     for text, rng, graph in graphs(block, "in time"):
@@ -101,7 +101,7 @@ def arriving_anyhow(rng: random.Random, events: Rows) -> list[tuple[str, dict[st
     return [(name, row) for _, _, name, row in sorted(rows, key=lambda item: item[:2])]
 
 
-@blocks(1, 8, 40)
+@blocks(1, 3, 40)
 def test_late_rows_and_idle_streams(block: int) -> None:
     """What is found is what the oracle finds in the rows that came in time."""
     for text, rng, graph in graphs(block, "late", idle=block % 2 == 0, parts=3):
@@ -114,7 +114,7 @@ def test_late_rows_and_idle_streams(block: int) -> None:
         assert want is None or observed.found == want, text
 
 
-@blocks(1, 5, 16)
+@blocks(1, 2, 16)
 def test_rows_that_are_delivered_again(block: int) -> None:
     """A copy is dropped, before or after the row that it is a copy of, unless it is late."""
     for text, rng, graph in graphs(block, "again", unique=True):
@@ -130,7 +130,7 @@ def test_rows_that_are_delivered_again(block: int) -> None:
 # --- rules that change
 
 
-@blocks(1, 8, 30)
+@blocks(1, 3, 30)
 def test_rules_that_come_change_and_go(block: int) -> None:
     """Rules that stay give what they would have given; a new one gives what is in the rows that come after it."""
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
@@ -166,7 +166,7 @@ def names(graph: OperatorGraph) -> frozenset[str]:
     return frozenset(operator.name for operator in graph.operators)
 
 
-@blocks(1, 5, 15)
+@blocks(1, 2, 15)
 def test_a_new_rule_that_reads_a_definition(block: int) -> None:
     """It gets the complex events that are found from then on; what it says of them is what it says of a stream."""
     for seed in range(block * BLOCK, (block + 1) * BLOCK):

@@ -112,6 +112,7 @@ except situ.SituError as error:
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_a_session_of_ones_own_whose_workers_run_another_python(bare_python: str) -> None:
     environ = os.environ | {"PYSPARK_PYTHON": bare_python}
     done = subprocess.run([sys.executable, "-c", OWN_SESSION], env=environ, capture_output=True, text=True, check=False)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from situ.runtime.spark.stages.stream_stage import Packet, StreamStage
+if TYPE_CHECKING:
+    from situ.runtime.spark.stages.stream_stage import Packet, StreamStage
 
 _SCHEMA_WORKER = "transform_with_state_driver_worker.py"
 if (getattr(sys.modules["__main__"], "__file__", None) or "").endswith(_SCHEMA_WORKER):
@@ -27,10 +30,14 @@ class ShardProcessor(StatefulProcessor):
 
     `idle`: streams may be idle, so that wall time counts. Spark then gives the time of the micro-batch, which is the
     same for all shards, and when the micro-batch is repeated.
+
+    Spark starts a process for each streaming query that only asks for the schema of the state. So that this one need
+    not load the kernel, the stage travels as bytes, which are read where it first has something to do.
     """
 
     def __init__(self, stage: StreamStage, keys: Sequence[int], idle: bool) -> None:
-        self.stage = stage
+        self.shipped: bytes = cloudpickle.dumps(stage)  # type: ignore[no-untyped-call]
+        self.stage: StreamStage | None = None
         self.shards = {key: shard for shard, key in enumerate(keys)}
         self.idle = idle
 
@@ -39,10 +46,12 @@ class ShardProcessor(StatefulProcessor):
         self.state = handle.getValueState("shard", "state binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        mine = []
+        from situ.runtime.spark.stages.stream_stage import Packet
+
+        stage, mine = self._loaded(), []
         for row in rows:
             packet = Packet(row.stage, row.shard, row.route, row.type, bytes(row.payload))
-            if packet.stage == self.stage.number:
+            if packet.stage == stage.number:
                 mine.append(packet)
             else:
                 yield _ROW(*astuple(packet))
@@ -51,10 +60,15 @@ class ShardProcessor(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         yield from self._step(self.shards[key[0]], [], timerValues)
 
+    def _loaded(self) -> StreamStage:
+        if self.stage is None:
+            self.stage = pickle.loads(self.shipped)
+        return self.stage
+
     def _step(self, shard: int, packets: list[Packet], timer_values: Any) -> Iterator[Row]:
         now = timer_values.getCurrentProcessingTimeInMs() / 1e3 if self.idle else 0.0
         stored = self.state.get()
-        result = self.stage.step(shard, bytes(stored[0]) if stored else None, packets, now)
+        result = self._loaded().step(shard, bytes(stored[0]) if stored else None, packets, now)
         self.state.update((result.state,))
         if self.idle:
             for moment in list(self.handle.listTimers()):
