@@ -309,6 +309,7 @@ def start(folder: Path) -> Iterator[Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.storm
 def test_a_run_from_start_to_end(folder: Path, start: Any, spark: SparkSession) -> None:
     """Rules come while it runs; Ctrl-C, as a terminal does it; a later start goes on."""
     run_and_interrupt(folder, start)

@@ -98,9 +98,8 @@ def test_results_are_private_unless_asked(folder: Path, option: list[str], expec
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("option", "expected"), [([], PRIVATE), pytest.param(["--group-readable"], GROUP, marks=pytest.mark.storm)]
-)
+@pytest.mark.storm
+@pytest.mark.parametrize(("option", "expected"), [([], PRIVATE), (["--group-readable"], GROUP)])
 def test_spark_writes_private_results_and_checkpoints(
     spark: "SparkSession", folder: Path, option: list[str], expected: set[tuple[str, str]]
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_scan_reads_the_declared_columns_only_and_finds_rejected_rows_by_stati
     assert rows_scanned(given.rejected) in (scanned, None)
 
 
+@pytest.mark.storm
 def test_parquet_files_as_the_embedded_engine_reads_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

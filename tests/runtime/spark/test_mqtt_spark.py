@@ -50,6 +50,7 @@ def forward(address: MqttAddress) -> Callable[[DataFrame, int], None]:
     return batch
 
 
+@pytest.mark.storm
 def test_messages_go_through_a_query_that_stops_and_starts(
     spark: SparkSession, guarded: Mosquitto, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,6 +110,7 @@ def damages(spark_directory: Path) -> dict[str, Callable[[], object]]:
 
 
 @pytest.mark.slow
+@pytest.mark.storm
 def test_a_damaged_checkpoint_is_refused_with_a_remedy(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.give(0)

@@ -21,7 +21,7 @@ from situ.runtime.spark.detect import Detection
 from situ.runtime.spark.follow.query_errors import query_error
 from situ.runtime.spark.sinks.stream_sinks import open_sink
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.storm]
 
 #: The session's workers do not know the functions of these tests.
 PLAIN = QUERY.replace("first_stage(b.id)", "b.id").replace("second_stage(two.id)", "two.id")
@@ -85,16 +85,13 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "other", [name if i == 1 else pytest.param(name, marks=pytest.mark.storm) for i, name in enumerate(OTHERS)]
-)
+@pytest.mark.parametrize("other", OTHERS)
 def test_the_checkpoint_of_another_query_is_refused(spark: SparkSession, begun: Path, other: str) -> None:
     query, says = OTHERS[other]
     with pytest.raises(SituError, match=says):
         run(detection_of(spark, begun, query, shards=2), begun)
 
 
-@pytest.mark.storm
 def test_state_in_another_number_of_shards_is_refused(spark: SparkSession, begun: Path) -> None:
     with pytest.raises(StateError, match="the checkpoint's state is in 2 shards, and the query runs with 3"):
         run(detection_of(spark, begun, shards=3), begun)
@@ -120,7 +117,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(out)], check=True)
 
 
-@pytest.mark.storm
 def test_a_full_disk_is_said_and_loses_nothing(spark: SparkSession, small_disk: Path) -> None:
     directory = small_disk.parent
     batches = make_batches(5, 4)
