@@ -16,6 +16,7 @@ from deep_patterns import MOST_EVENTS, DeepPen, deep_scenario
 from oracle import TooLarge
 from runtime.spark.streaming_without_spark import random_rules, random_streams
 from seed_blocks import blocks
+from silences import quiet_scenario
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from strategies import Scenario, make_rows, random_scenario, scenarios
@@ -72,6 +73,11 @@ def nested(seed: int) -> Question:
     return scenario_to_question(f"nested {seed}", deep_scenario(seed, watermark_s=WATERMARK_S))
 
 
+def quiet(seed: int) -> Question:
+    """Silences at every place."""
+    return scenario_to_question(f"quiet {seed}", quiet_scenario(seed, watermark_s=WATERMARK_S))
+
+
 QUICK_ONES = {way: ENGINES[way] for way in ("embedded whole", "embedded in pieces", "batch stage")}
 #: What writes and reads snapshots after every piece.
 KEEPING = {way: ENGINES[way] for way in ("embedded with restarts", "stream stage")}
@@ -100,6 +106,16 @@ def test_patterns_that_nest(block: int) -> None:
 @blocks(1, 2, 20)
 def test_patterns_that_nest_with_their_state_as_bytes(block: int) -> None:
     in_blocks(20, block, nested, KEEPING)
+
+
+@blocks(1, 3, 60)
+def test_silences(block: int) -> None:
+    in_blocks(20, block, quiet, QUICK_ONES)
+
+
+@blocks(1, 2, 20)
+def test_silences_with_their_state_as_bytes(block: int) -> None:
+    in_blocks(20, block, quiet, KEEPING)
 
 
 @CHECKS

@@ -83,7 +83,7 @@ def labels(events: str, found: list[Found], *, timed: bool) -> list[str]:
     shown = []
     for match in found:
         label = " ".join(event for _, event in sorted(written[origin] for origin in set(match.events)))
-        shown.append(f"{label} at {match.seconds:g}" if timed else label)
+        shown.append(f"{label} at {match.seconds:g}".lstrip() if timed else label)
     return sorted(shown)
 
 

@@ -70,7 +70,8 @@ def detect(graph: OperatorGraph, events: Mapping[str, list[dict[str, Any]]], lim
         for key, members in split(inputs, operator.rule.group_by):
             if limit is not None and len(members) > limit and operator.rule.kind is None:
                 raise TooLarge(f"{operator.name} has {len(members)} events in a group")
-            matches, partial = detect_in_group(operator, key, members)
+            start_us = None if operator.rule.group_by else graph.start_us
+            matches, partial = detect_in_group(operator, key, members, start_us)
             found += matches
             late += partial
         result.matches[operator.name] = in_order(found)
@@ -86,7 +87,7 @@ def in_order(matches: list[Match]) -> list[Match]:
 
 def split(events: Sequence[Event], group_by: tuple[str, ...]) -> list[tuple[dict[str, Any], list[Event]]]:
     """The events of each group; without `group by` all events are one group."""
-    groups: dict[tuple[Any, ...], list[Event]] = {}
+    groups: dict[tuple[Any, ...], list[Event]] = {} if group_by else {(): []}
     for event in events:
         groups.setdefault(tuple(event.attributes[name] for name in group_by), []).append(event)
     return [(dict(zip(group_by, values, strict=True)), members) for values, members in groups.items()]
@@ -98,14 +99,16 @@ def named_by(case: Case, events: Sequence[Event]) -> list[Event]:
     return [event for event in events if event.type in types]
 
 
-def detect_in_group(operator: Operator, key: dict[str, Any], events: list[Event]) -> tuple[list[Match], list[Match]]:
+def detect_in_group(
+    operator: Operator, key: dict[str, Any], events: list[Event], start_us: int | None
+) -> tuple[list[Match], list[Match]]:
     rule = operator.rule
     found: list[Match] = []
     late: list[Match] = []
     match rule.kind:
         case None:
             for case in rule.cases:
-                group = Group(named_by(case, events), key)
+                group = Group(named_by(case, events), key, start_us)
                 standing = pattern_matches(case, rule.after_match, group)
                 found += [of_pattern(operator, case, match, group) for match in standing]
                 if rule.timed_out:
@@ -126,7 +129,7 @@ def detect_in_group(operator: Operator, key: dict[str, Any], events: list[Event]
 def of_pattern(operator: Operator, case: Case, match: PatternMatch, group: Group) -> Match:
     scope = Scope(group.taken(match.placed), group.key)
     attributes = {assignment.name: evaluate(assignment.expression, scope) for assignment in case.assign}
-    slots = tuple((alias, group.events[position]) for _, alias, position in match.slots)
+    slots = tuple((alias, group.event(position)) for _, alias, position in match.slots)
     return to_match(operator, attributes, match.time, group.key, slots)
 
 

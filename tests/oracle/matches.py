@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import total_ordering
 from itertools import pairwise, permutations
 from typing import Any, TypeAlias, assert_never
 
 from oracle.events import Event
 from oracle.expressions import Scope, holds
 from oracle.words import Block, GreedyEnd, Not, Path, Repetition, Word, words
-from situ.graph.patterns import Contiguity, EventTest, Pattern
+from situ.graph.patterns import Contiguity, EventTest, Pattern, Step
 from situ.graph.query import From, Within
 
 #: The alias that a `not` or `until` test has for its own event.
 THIS = "this"
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Where a silence is over: at a time, after the event at the position `after` and before the next one."""
+
+    after: int
+    time: int
+
+    def __lt__(self, other: Position) -> bool:
+        if isinstance(other, Over):
+            return (self.after, self.time) < (other.after, other.time)
+        return self.after < other
+
+
+Position: TypeAlias = int | Over
+
+
+def whole(position: Position) -> int:
+    """The position of the event, or of the last one before the silence was over."""
+    return position.after if isinstance(position, Over) else position
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +45,13 @@ class Placed:
     """A block and the positions of the events that its steps take, step by step."""
 
     block: Block
-    positions: tuple[int, ...]
+    positions: tuple[Position, ...]
 
 
 Assignment: TypeAlias = tuple[Placed, ...]
 
 #: A step of the text, and the position of the event that it takes.
-Slot: TypeAlias = tuple[Path, str, int]
+Slot: TypeAlias = tuple[Path, str, Position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +60,14 @@ class Group:
 
     events: Sequence[Event]
     key: Mapping[str, Any]
+    start_us: int | None = None  # when silences that come first begin, if not with the first event
 
-    def time(self, position: int) -> int:
-        return self.events[position].time
+    def time(self, position: Position) -> int:
+        return self.event(position).time
+
+    def event(self, position: Position) -> Event:
+        """The event at a position; a silence is an event of nothing but a time."""
+        return Event("", {}, position.time) if isinstance(position, Over) else self.events[position]
 
     def taken(self, placed: Assignment, before: int | None = None) -> dict[str | None, list[Event]]:
         """The events of each alias, in order; only those at positions before `before`, if given."""
@@ -51,7 +79,7 @@ class Group:
         )
         taken: dict[str | None, list[Event]] = {}
         for position, alias in pairs:
-            taken.setdefault(alias, []).append(self.events[position])
+            taken.setdefault(alias, []).append(self.event(position))
         return taken
 
     def satisfies(self, position: int, test: EventTest, alias: str, taken: Mapping[str | None, list[Event]]) -> bool:
@@ -81,11 +109,13 @@ def place(blocks: Sequence[Block], placed: Assignment, group: Group) -> Iterator
         yield from place(blocks[1:], (*placed, Placed(blocks[0], positions)), group)
 
 
-def choices(block: Block, placed: Assignment, group: Group) -> list[tuple[int, ...]]:
+def choices(block: Block, placed: Assignment, group: Group) -> list[tuple[Position, ...]]:
     """The positions that a block can take after what is placed."""
-    after = last_position(placed)
+    if any(step.silence_us is not None for step in block.steps):
+        return [choice for begin in begins(block, placed, group) for choice in silent(block, begin, placed, group)]
+    after = whole(last_position(placed))
     later = range(after + 1, len(group.events))
-    accepted = [
+    accepted: list[tuple[Position, ...]] = [
         positions for positions in permutations(later, len(block.steps)) if accepts(block, positions, placed, group)
     ]
     if not placed or block.contiguity is Contiguity.EACH:
@@ -95,21 +125,65 @@ def choices(block: Block, placed: Assignment, group: Group) -> list[tuple[int, .
     return accepted[:1] if len(block.steps) == 1 else accepted
 
 
-def accepts(block: Block, positions: tuple[int, ...], placed: Assignment, group: Group) -> bool:
+def begins(block: Block, placed: Assignment, group: Group) -> list[Position]:
+    """Where the silences of a block begin: at the end of what is before; if it comes first, with the first event, and
+    anew with every one that breaks it."""
+    if placed:
+        return [last_position(placed)]
+    tests = [step.test for step in block.steps if step.silence_us is not None]
+    anew = [
+        position
+        for position in range(len(group.events))
+        if any(group.satisfies(position, test, THIS, {}) for test in tests)
+    ]
+    if group.start_us is not None:
+        return [Over(-1, group.start_us), *anew]
+    return [0, *(position for position in anew if position > 0)] if group.events else []
+
+
+def silent(block: Block, begin: Position, placed: Assignment, group: Group) -> Iterator[tuple[Position, ...]]:
+    """The positions of a block with silences that begin at `begin`: each is over, or nothing is found; its events are
+    any later ones, in any order."""
+    overs = {step.alias: over(step, block.contiguity, begin, placed, group) for step in block.steps
+             if step.silence_us is not None}  # fmt: skip
+    if None in overs.values():
+        return
+    steps = tuple(step for step in block.steps if step.silence_us is None)
+    for positions in permutations(range(whole(begin) + 1, len(group.events)), len(steps)):
+        if accepts(Block(steps, block.contiguity, block.path), positions, placed, group):
+            taken = dict(zip((step.alias for step in steps), positions, strict=True)) | overs
+            yield tuple(taken[step.alias] for step in block.steps)  # type: ignore[misc]
+
+
+def over(step: Step, contiguity: Contiguity, begin: Position, placed: Assignment, group: Group) -> Over | None:
+    """Where a silence is over that begins at `begin`; None if an event breaks it."""
+    assert step.silence_us is not None
+    end, last = group.time(begin) + step.silence_us, whole(begin)
+    for position in range(whole(begin) + 1, len(group.events)):
+        if group.time(position) > end:
+            break
+        last = position
+        immediately = bool(placed) and contiguity is Contiguity.IMMEDIATELY
+        if immediately or group.satisfies(position, step.test, THIS, group.taken(placed)):
+            return None
+    return Over(last, end)
+
+
+def accepts(block: Block, positions: tuple[Position, ...], placed: Assignment, group: Group) -> bool:
     """Whether each step's condition holds, given what is placed and the steps of the block before it."""
     taken = group.taken(placed)
     for step, position in zip(block.steps, positions, strict=True):
-        if not group.satisfies(position, step.test, step.alias, taken):
+        if not group.satisfies(whole(position), step.test, step.alias, taken):
             return False
-        taken = {**taken, step.alias: [*taken.get(step.alias, []), group.events[position]]}
+        taken = {**taken, step.alias: [*taken.get(step.alias, []), group.event(position)]}
     return True
 
 
-def all_positions(placed: Assignment) -> list[int]:
+def all_positions(placed: Assignment) -> list[Position]:
     return sorted(position for p in placed for position in p.positions)
 
 
-def last_position(placed: Assignment) -> int:
+def last_position(placed: Assignment) -> Position:
     return max(all_positions(placed), default=-1)
 
 
@@ -157,9 +231,10 @@ def absent(item: Not, before: Assignment, after: Placed, group: Group) -> bool:
         return True  # it does not bind
     placed = (*before, after)
     if item.absence.immediately:
-        suspects = [position + 1 for position in all_positions(part)]
+        until = whole(min(after.positions))  # the next event may come after a silence that is over by then
+        suspects = [whole(position) + 1 for position in all_positions(part) if whole(position) < until]
     else:
-        suspects = list(range(min(all_positions(part)) + 1, min(after.positions) + 1))
+        suspects = list(range(whole(min(all_positions(part))) + 1, whole(min(after.positions)) + 1))
     return not any(is_absent_event(item, position, placed, group) for position in suspects)
 
 
@@ -174,7 +249,7 @@ def absent_at_end(word: Word, placed: Assignment, within: Within | None, group: 
     limit = deadline(within, placed, group)
     for item in word:
         if isinstance(item, Not) and item.at_end:
-            start = min(all_positions(part_before(item, placed)))
+            start = whole(min(all_positions(part_before(item, placed))))
             for position in range(start + 1, len(group.events)):
                 in_time = limit is None or group.time(position) <= limit
                 if in_time and is_absent_event(item, position, placed, group):
@@ -182,15 +257,17 @@ def absent_at_end(word: Word, placed: Assignment, within: Within | None, group: 
     return True
 
 
-def not_ended(item: Repetition, before: Assignment, head: int, group: Group) -> bool:
+def not_ended(item: Repetition, before: Assignment, head: Position, group: Group) -> bool:
     """`until U`: the head is no U; and none lies between the repetition before and the head."""
     assert item.loop.until is not None
-    suspects = [head] if item.first else range(last_position(before) + 1, head + 1)
+    suspects: Sequence[int] = range(whole(last_position(before)) + 1, whole(head) + 1)
+    if item.first:
+        suspects = [] if isinstance(head, Over) else [head]
     taken = group.taken(before)
     return not any(group.satisfies(position, item.loop.until, THIS, taken) for position in suspects)
 
 
-def still_accepts(item: GreedyEnd, before: Assignment, following: int, group: Group) -> bool:
+def still_accepts(item: GreedyEnd, before: Assignment, following: Position, group: Group) -> bool:
     """Whether a greedy loop would take an event after its last one, up to that of the following slot."""
     if item.loop.high is not None and item.repetitions >= item.loop.high:
         return False
@@ -207,7 +284,7 @@ def still_accepts(item: GreedyEnd, before: Assignment, following: int, group: Gr
 # Windows
 
 
-def events_of_alias(placed: Assignment, alias: str) -> list[int]:
+def events_of_alias(placed: Assignment, alias: str) -> list[Position]:
     return sorted(
         position
         for p in placed

@@ -11,6 +11,8 @@ from typing import TypeAlias, assert_never
 from oracle.matches import (
     Assignment,
     Group,
+    Over,
+    Position,
     Slot,
     all_positions,
     assignments,
@@ -21,6 +23,7 @@ from oracle.matches import (
     place,
     satisfied,
     slots_of,
+    whole,
 )
 from oracle.words import Block, Not, Word, least_rest, words
 from situ.graph.patterns import Selector, steps_of
@@ -41,7 +44,13 @@ class PatternMatch:
 
     @property
     def positions(self) -> list[int]:
-        return all_positions(self.placed)
+        """By which matches are put in order; a silence has that of the last event before it was over."""
+        return [whole(position) for position in all_positions(self.placed)]
+
+    @property
+    def events(self) -> set[int]:
+        """The positions of its events."""
+        return {position for position in all_positions(self.placed) if isinstance(position, int)}
 
 
 def pattern_matches(case: Case, after_match: AfterMatch | Pause, group: Group) -> list[PatternMatch]:
@@ -67,7 +76,7 @@ def to_match(word: Word, placed: Assignment, within: Within | None, group: Group
     """When it fires and what time it has: those of its last event, unless the passing of time decides."""
     last = last_position(placed)
     time = group.time(last)
-    fires: Firing = (time, 0, last)
+    fires: Firing = (time, 1, 0) if isinstance(last, Over) else (time, 0, last)
     limits: list[float] = []
     if any(isinstance(item, Not) and item.at_end for item in word):
         limits.append(or_never(deadline(within, placed, group)))
@@ -138,7 +147,7 @@ def consume(aliases: tuple[str, ...], matches: list[PatternMatch]) -> list[Patte
     gone: set[int] = set()
     standing: list[PatternMatch] = []
     for moment in sorted({match.fires for match in matches}):
-        together = [match for match in matches if match.fires == moment and not gone & set(match.positions)]
+        together = [match for match in matches if match.fires == moment and not gone & match.events]
         standing += together
         gone |= {p for match in together for alias in aliases for p in events_of_alias(match.placed, alias)}
     return standing
@@ -205,7 +214,7 @@ def pause(after: Pause, aliases: list[str], matches: list[PatternMatch], group: 
 
 
 def is_paused(after: Pause, match: PatternMatch, later: PatternMatch, group: Group) -> bool:
-    return group.time(later.positions[0]) <= match.time + after.micros
+    return group.time(all_positions(later.placed)[0]) <= match.time + after.micros
 
 
 def once(case: Case, aliases: list[str], matches: list[PatternMatch], group: Group) -> list[PatternMatch]:
@@ -216,7 +225,7 @@ def once(case: Case, aliases: list[str], matches: list[PatternMatch], group: Gro
 
 def living_start(case: Case, group: Group) -> int | None:
     """The position of the start that is the first one to get past its first step; of several, the earliest."""
-    past: set[tuple[int, int]] = set()
+    past: set[tuple[Position, Position]] = set()
     for word in words(case.detect, len(group.events) + least_rest(case.detect)):
         blocks = [item for item in word if isinstance(item, Block)]
         first_step = [*takewhile(lambda block, steps=blocks[0].steps: block.steps == steps, blocks)]
@@ -224,7 +233,7 @@ def living_start(case: Case, group: Group) -> int | None:
             if satisfied(word, placed, group) and may_be_in_window(case.within, placed, group):
                 positions = all_positions(placed)
                 past.add((positions[-1], positions[0]))
-    return min(past, default=(-1, None))[1]
+    return whole(min(past)[1]) if past else None
 
 
 def may_be_in_window(within: Within | None, placed: Assignment, group: Group) -> bool:

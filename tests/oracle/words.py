@@ -63,24 +63,41 @@ Item: TypeAlias = Block | Not | Repetition | GreedyEnd
 Word: TypeAlias = tuple[Item, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many slots a word may have: of events, which there are so many of, and of silences."""
+
+    events: int
+    silences: int = 12  # more than the windows of any test have room for
+
+    def without(self, word: Word) -> Room | None:
+        """What a word leaves; None if it does not fit."""
+        steps = [step for item in word if isinstance(item, Block) for step in item.steps]
+        silences = sum(step.silence_us is not None for step in steps)
+        left = Room(self.events - (len(steps) - silences), self.silences - silences)
+        return left if left.events >= 0 and left.silences >= 0 else None
+
+
 def slots(word: Word) -> int:
     return sum(len(item.steps) for item in word if isinstance(item, Block))
 
 
-def words(pattern: Pattern, room: int) -> Iterator[Word]:
-    """All words of at most `room` slots, without the empty word."""
-    return (word for word in _words(pattern, Contiguity.NEXT, (), room) if slots(word))
+def words(pattern: Pattern, events: int) -> Iterator[Word]:
+    """All words of at most so many events, without the empty word."""
+    return (word for word in _words(pattern, Contiguity.NEXT, (), Room(events)) if slots(word))
 
 
-def _words(pattern: Pattern, contiguity: Contiguity, path: Path, room: int) -> Iterator[Word]:
+def _words(pattern: Pattern, contiguity: Contiguity, path: Path, room: Room) -> Iterator[Word]:
     """The words of `pattern` in which the head of the pattern has the given contiguity."""
     match pattern:
         case Step():
-            if room >= 1:
-                yield (Block((pattern,), _read(pattern, contiguity), path),)
+            word: Word = (Block((pattern,), _read(pattern, contiguity), path),)
+            if room.without(word) is not None:
+                yield word
         case And(steps):
-            if room >= len(steps):
-                yield (Block(steps, contiguity, path),)
+            word = (Block(steps, contiguity, path),)
+            if room.without(word) is not None:
+                yield word
         case Or(alternatives):
             for i, alternative in enumerate(alternatives):
                 yield from _words(alternative, contiguity, (*path, ("alternative", i)), room)
@@ -88,7 +105,9 @@ def _words(pattern: Pattern, contiguity: Contiguity, path: Path, room: int) -> I
             yield from _words_of_parts(parts, 0, contiguity, path, room)
         case Loop():
             for repetitions in count(0 if can_be_empty(pattern) else pattern.low):
-                if repetitions > room or (pattern.high is not None and repetitions > pattern.high):
+                if repetitions > room.events + room.silences or (
+                    pattern.high is not None and repetitions > pattern.high
+                ):
                     break
                 yield from _words_of_repetitions(pattern, 0, repetitions, contiguity, path, room)
         case _:
@@ -101,7 +120,7 @@ def _read(step: Step, contiguity: Contiguity) -> Contiguity:
 
 
 def _words_of_parts(
-    parts: tuple[Follow | Absence, ...], i: int, contiguity: Contiguity, path: Path, room: int
+    parts: tuple[Follow | Absence, ...], i: int, contiguity: Contiguity, path: Path, room: Room
 ) -> Iterator[Word]:
     if i == len(parts):
         yield ()
@@ -116,12 +135,14 @@ def _words_of_parts(
         case _:
             assert_never(part)
     for head in heads:
-        for tail in _words_of_parts(parts, i + 1, contiguity, path, room - slots(head)):
+        left = room.without(head)
+        assert left is not None
+        for tail in _words_of_parts(parts, i + 1, contiguity, path, left):
             yield head + tail
 
 
 def _words_of_repetitions(
-    loop: Loop, done: int, wanted: int, contiguity: Contiguity, path: Path, room: int
+    loop: Loop, done: int, wanted: int, contiguity: Contiguity, path: Path, room: Room
 ) -> Iterator[Word]:
     own = contiguity if done == 0 else loop.inner
     if done == wanted:
@@ -131,7 +152,9 @@ def _words_of_repetitions(
     for body in _words(loop.body, own, (*path, ("repetition", done)), room):
         if not slots(body):
             continue  # a repetition is never empty
-        for rest in _words_of_repetitions(loop, done + 1, wanted, contiguity, path, room - slots(body)):
+        left = room.without(body)
+        assert left is not None
+        for rest in _words_of_repetitions(loop, done + 1, wanted, contiguity, path, left):
             yield begin + body + rest
 
 

@@ -86,6 +86,7 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     yield _startup(cache, say)
     yield from _placement(say)
     yield from _moving(say)
+    yield from _heartbeat(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[BenchFigure]:
@@ -174,6 +175,12 @@ def _moving(say: Say) -> Iterator[BenchFigure]:
 
     yield from figures_of(mobility.SECTIONS, say)
     yield from figures_of(reuse.SECTIONS, say)
+
+
+def _heartbeat(say: Say) -> Iterator[BenchFigure]:
+    from situ.bench.heartbeat import heartbeat
+
+    yield from heartbeat(say)
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

@@ -66,10 +66,13 @@ def shape_of(pattern: Pattern) -> str:
     'A as a then not B'
     """
     match pattern:
+        case Step(test, silence_us=int(length)):
+            name = f" as {pattern.alias}" if pattern.has_name else ""
+            return f"no {_test(test)} for {format_duration(length)}{name}"
         case Step(test, alias, selector, outer):
             words = ["outer"] * outer + ([selector.value] if selector else []) + [_test(test)]
             return " ".join(words) + _alias(test, alias)
-        case Loop(Step(test, alias), _, _):
+        case Loop(Step(test, alias, silence_us=None), _, _):
             return _test(test) + _times(pattern) + _alias(test, alias)
         case Loop(body):
             return f"({shape_of(body)}){_times(pattern)}"
@@ -170,8 +173,8 @@ def stream_clauses(stream: Stream) -> str:
 
 def _pattern_kind(pattern: Pattern) -> str:
     match pattern:
-        case Step():
-            return "filter"
+        case Step(silence_us=silence_us):
+            return "filter" if silence_us is None else "silence"
         case Loop():
             return "loop"
         case Seq():

@@ -51,11 +51,15 @@ class Operator:
 
 @dataclass(frozen=True, repr=False)
 class OperatorGraph:
-    """Streams, and operators in an order in which inputs come first."""
+    """Streams, and operators in an order in which inputs come first.
+
+    `start_us`: silences that come first, in rules without groups, begin then; if not given, with the first event.
+    """
 
     query: Query
     streams: tuple[Stream, ...]
     operators: tuple[Operator, ...]
+    start_us: int | None = None
 
     def __repr__(self) -> str:
         """The names alone: `situ.graph.describe.describe` gives the whole as a text."""

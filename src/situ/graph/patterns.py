@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias, assert_never
 
 from situ.core.errors import Place
 from situ.graph.expressions import Expression, aliases_of, conjuncts
+
+#: Silences without `as` are numbered after this; nobody can write it as a name.
+NAMELESS = "silence "
 
 
 class Contiguity(Enum):
@@ -39,13 +42,20 @@ class EventTest:
 class Step:
     """`[outer] [first|last] Vehicle(speed < 5) [as a]`. Without `as`, the alias is the event type's name.
 
-    `outer` is for the inputs of an aggregation only.
+    `outer` is for the inputs of an aggregation only. With `silence_us` it is a silence, `no Vehicle(speed < 5) for 2 s
+    [as a]`: a step that takes the passing of time without such an event.
     """
 
     test: EventTest
     alias: str
     selector: Selector | None = None
     outer: bool = False
+    silence_us: int | None = None
+
+    @property
+    def has_name(self) -> bool:
+        """Whether the text says `as`, or the event type's name is the alias."""
+        return not self.alias.startswith(NAMELESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,35 @@ def steps_of(pattern: Pattern) -> Iterator[Step]:
             assert_never(pattern)
 
 
+def with_steps(pattern: Pattern, change: Callable[[Step], Step]) -> Pattern:
+    """The pattern with each of its steps, in textual order, as `change` gives it."""
+    match pattern:
+        case Step():
+            return change(pattern)
+        case Loop(body):
+            changed = with_steps(body, change)
+            assert not isinstance(changed, Loop | And), "the class stays"
+            return replace(pattern, body=changed)
+        case Seq(parts):
+            return Seq(
+                tuple(
+                    part if isinstance(part, Absence) else replace(part, pattern=with_steps(part.pattern, change))
+                    for part in parts
+                )
+            )
+        case And(steps):
+            return And(tuple(map(change, steps)))
+        case Or(alternatives):
+            return Or(tuple(with_steps(alternative, change) for alternative in alternatives))
+        case _:
+            assert_never(pattern)
+
+
+def silences_of(pattern: Pattern) -> Iterator[Step]:
+    """All silences in textual order."""
+    return (step for step in steps_of(pattern) if step.silence_us is not None)
+
+
 def tests_of(pattern: Pattern) -> Iterator[EventTest]:
     """All event tests in textual order: of steps, of `not` and of `until`."""
     match pattern:
@@ -178,6 +217,50 @@ def decidable(steps: tuple[Step, ...], bound: Set[str], last: str) -> Iterator[t
             needed = (aliases_of(conjunct) & block) | {step.alias}
             if last in needed and needed <= bound:
                 yield step, conjunct
+
+
+def first_silences(pattern: Pattern) -> list[Step]:
+    """The silences with which a match can begin.
+
+    >>> a, quiet = Step(EventTest("A"), "a"), Step(EventTest("B"), "quiet", silence_us=5)
+    >>> [step.alias for step in first_silences(Seq((Follow(Loop(a, 0, 1)), Follow(quiet))))]
+    ['quiet']
+    >>> first_silences(Seq((Follow(a), Follow(quiet))))
+    []
+    """
+    match pattern:
+        case Step():
+            return [pattern] if pattern.silence_us is not None else []
+        case Loop(body):
+            return first_silences(body)
+        case And():
+            return list(silences_of(pattern))
+        case Or(alternatives):
+            return [step for alternative in alternatives for step in first_silences(alternative)]
+        case Seq(parts):
+            found = []
+            for part in (part.pattern for part in parts if isinstance(part, Follow)):
+                found += first_silences(part)
+                if not can_be_empty(part):
+                    break
+            return found
+        case _:
+            assert_never(pattern)
+
+
+def can_be_empty(pattern: Pattern) -> bool:
+    """Whether a pattern can be passed over without a step."""
+    match pattern:
+        case Step() | And():
+            return False
+        case Loop(body, low):
+            return low == 0 or can_be_empty(body)
+        case Seq(parts):
+            return all(can_be_empty(part.pattern) for part in parts if isinstance(part, Follow))
+        case Or(alternatives):
+            return any(map(can_be_empty, alternatives))
+        case _:
+            assert_never(pattern)
 
 
 def steps_before(pattern: Pattern, alias: str) -> Iterator[Step]:

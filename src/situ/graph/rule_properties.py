@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import assert_never
 
 from situ.graph.operators import Operator
-from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of
+from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, first_silences, steps_of
 from situ.graph.query import AfterMatch, Case, From, Pause, Rule
 
 
 def is_one_event(pattern: Pattern) -> bool:
     """Whether every match is one event, which is judged by itself."""
     match pattern:
-        case Step(selector=selector):
-            return selector is None
+        case Step(selector=selector, silence_us=silence_us):
+            return selector is None and silence_us is None
         case Or(alternatives):
             return all(map(is_one_event, alternatives))
         case Loop() | Seq() | And():
@@ -23,30 +23,29 @@ def is_one_event(pattern: Pattern) -> bool:
             assert_never(pattern)
 
 
-def most_events(pattern: Pattern) -> int | None:
-    """How many events a match has at the most; None: any number."""
+def most_steps(pattern: Pattern) -> int | None:
+    """How many events and silences a match has at the most; None: any number."""
     match pattern:
         case Step():
             return 1
         case Loop(body, high=high):
-            of_body = most_events(body)
+            of_body = most_steps(body)
             return None if high is None or of_body is None else high * of_body
         case Seq(parts):
-            counts = [most_events(part.pattern) for part in parts if isinstance(part, Follow)]
-            return None if None in counts else sum(count for count in counts if count is not None)
+            return _sum([most_steps(part.pattern) for part in parts if isinstance(part, Follow)])
         case And(steps):
             return len(steps)
         case Or(alternatives):
-            counts = [most_events(alternative) for alternative in alternatives]
-            return None if None in counts else max(count for count in counts if count is not None)
+            return _max([most_steps(alternative) for alternative in alternatives])
         case _:
             assert_never(pattern)
 
 
 def longest_us(case: Case) -> int | None:
-    """The longest time from the first event of a match to its last one, or to the deadline that decides it.
+    """The longest time from the beginning of a match to its last event, or to the deadline that decides it.
 
-    None: nothing says how long it is, because there is no window, or one between neighbours of any number.
+    None: nothing says how long it is, because it waits for an event without a window, or has one between neighbours of
+    any number.
 
     >>> from situ.lang.parse import parse
     >>> def longest(detect):
@@ -55,13 +54,52 @@ def longest_us(case: Case) -> int | None:
     (0, 5000000, None)
     >>> longest("A{2,4} as a then B as b within 5 s from previous"), longest("A+ as a within 5 s from previous")
     (20000000, None)
+    >>> longest("A then no B for 2 s then no C for 1 s"), longest("A then no B for 2 s then C")
+    (3000000, None)
     """
-    events = most_events(case.detect)
     if case.within is None:
-        return 0 if events == 1 else None
+        return _longest_without_window(case.detect)
     if case.within.anchor is not From.PREVIOUS:
         return case.within.micros
-    return None if events is None else case.within.micros * (events - 1 + ends_in_absence(case.detect))
+    steps = most_steps(case.detect)
+    return None if steps is None else case.within.micros * (steps - 1 + ends_in_absence(case.detect))
+
+
+def _longest_without_window(pattern: Pattern) -> int | None:
+    """How long one event and the silences after it last; None: another event is waited for."""
+    match pattern:
+        case Seq((Follow(first), *rest)) if most_steps(first) == 1:
+            lengths = [_silent_us(part.pattern) if isinstance(part, Follow) else None for part in rest]
+            return _sum([_silent_us(first) or 0, *lengths])
+        case _:
+            silent = _silent_us(pattern)
+            return 0 if silent is None and most_steps(pattern) == 1 else silent
+
+
+def _silent_us(pattern: Pattern) -> int | None:
+    """How long a pattern of silences alone lasts at the most; None: it has an event, or no longest duration."""
+    match pattern:
+        case Step(silence_us=silence_us):
+            return silence_us
+        case Loop(body, high=high):
+            of_body = _silent_us(body)
+            return None if high is None or of_body is None else high * of_body
+        case Seq(parts):
+            return _sum([_silent_us(part.pattern) if isinstance(part, Follow) else None for part in parts])
+        case And(steps):
+            return _max([step.silence_us for step in steps])
+        case Or(alternatives):
+            return _max([_silent_us(alternative) for alternative in alternatives])
+        case _:
+            assert_never(pattern)
+
+
+def _sum(lengths: list[int | None]) -> int | None:
+    return None if None in lengths else sum(length for length in lengths if length is not None)
+
+
+def _max(lengths: list[int | None]) -> int | None:
+    return None if None in lengths else max(length for length in lengths if length is not None)
 
 
 def ends_in_absence(pattern: Pattern) -> bool:
@@ -77,7 +115,7 @@ def has_unbounded_state(operator: Operator) -> bool:
 def lacks_window(operator: Operator) -> bool:
     """Whether a pattern of several events has no `within`, so that it keeps every event."""
     rule = operator.rule
-    return rule.kind is None and any(case.within is None and most_events(case.detect) != 1 for case in rule.cases)
+    return rule.kind is None and any(case.within is None and longest_us(case) is None for case in rule.cases)
 
 
 def marks_every_key(operator: Operator) -> bool:
@@ -101,6 +139,8 @@ def compares_matches(rule: Rule) -> str | None:
         return "consumption"
     if any(step.selector is not None for case in rule.cases for step in steps_of(case.detect)):
         return "a selector"
+    if any(first_silences(case.detect) for case in rule.cases):
+        return "a silence that comes first"
     return None
 
 

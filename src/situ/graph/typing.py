@@ -30,7 +30,7 @@ from situ.graph.expressions import (
     WholeEvent,
 )
 from situ.graph.operators import Schema
-from situ.graph.patterns import repeating_aliases, steps_of, tests_of
+from situ.graph.patterns import repeating_aliases, silences_of, steps_of, tests_of
 from situ.graph.query import Aggregation, Case, Rule
 
 #: How the conditions of `not` and `until`, whose event has no alias, refer to the event under test.
@@ -42,7 +42,7 @@ class Scope:
     """What the names in an expression stand for.
 
     `repeating` are the aliases that hold several events: they are read through aggregates. In the `<post>` part
-    of an aggregation the only alias is None: the records that `<pre>` made.
+    of an aggregation the only alias is None: the records that `<pre>` made. `silences` have a time and no attributes.
     """
 
     schemas: Mapping[str | None, Schema]
@@ -50,6 +50,7 @@ class Scope:
     group: Mapping[str, Type] = field(default_factory=dict)
     repeating: frozenset[str | None] = frozenset()
     functions: Functions = default_functions
+    silences: frozenset[str] = frozenset()
 
     def with_this(self, event_type: str, schema: Schema) -> Scope:
         """The scope of a condition of `not` or `until`: the event under test is `this`."""
@@ -67,11 +68,12 @@ def scope_of(rule: Rule, case: Case, schemas: Mapping[str, Schema], functions: F
     aliases = frozenset[str | None](step.alias for step in steps)
     first_input = schemas[inputs_of(rule)[0]]
     return Scope(
-        schemas={step.alias: schemas[step.test.event_type] for step in steps},
+        schemas={step.alias: Schema(()) if step.silence_us else schemas[step.test.event_type] for step in steps},
         event_types={step.alias: step.test.event_type for step in steps},
         group={name: first_input.type_of(name) for name in rule.group_by},
         repeating=aliases if isinstance(rule.kind, Aggregation) else frozenset(repeating_aliases(case.detect)),
         functions=functions,
+        silences=frozenset(step.alias for step in silences_of(case.detect)),
     )
 
 

@@ -29,13 +29,15 @@ class Code(NamedTuple):
     state_impatient: U8  # 1: some edge or watch is about the very next event
     edge_offset: I32
     edge_target: I32
-    edge_contiguity: U8  # 0: then, 1: each, 2: immediately
+    edge_contiguity: U8  # 0: then, 1: each, 2: immediately, 3: when time has passed in silence
     edge_forbid: U64
     edge_keep: U64
     edge_refuse: I32  # (edges, 3): test (-1: none) and range of instructions; such an event is passed over
+    edge_length: I64  # of a silence: how long it is
+    edge_stays: U8  # 1: silences after it count from where those before it did
     watch_offset: I32
     watch_number: I32
-    watch_test: I32
+    watch_test: I32  # -1: any event fires it
     watch_code: I32  # (watches, 2)
     watch_refuse: I32  # (watches, 3), as for edges
     watch_refused: U8  # 1: fires for refused events, 0: for the others
@@ -43,15 +45,17 @@ class Code(NamedTuple):
     watch_unless: U64
     starts: I32
     start_refuse: I32  # (starts, 3), as for edges
+    begins: I32  # states that wait for a silence that comes first
     instructions: I32  # (n, 3)
     whole_constants: I64
     real_constants: F64
-    window: I64  # the four numbers that follow
+    window: I64  # the five numbers that follow
 
 
 #: What `Code.window` says: which window there is (0 none, 1 from first, 2 from previous, 3 from an alias), how long it
-#: is, whether what times out is reported, and `once` (0 no, 1 the first match ends it, 2 matches wait for selectors).
-KIND, LENGTH, REPORTS_TIMED_OUT, ONCE = range(4)
+#: is, whether what times out is reported, `once` (0 no, 1 the first match ends it, 2 matches wait for selectors), and
+#: whether there are silences.
+KIND, LENGTH, REPORTS_TIMED_OUT, ONCE, SILENCES = range(5)
 
 
 class Events(NamedTuple):
@@ -77,6 +81,8 @@ class Events(NamedTuple):
 RUN = np.dtype(
     [
         ("deadline", np.int64),
+        ("wakes", np.int64),  # when its next silence is over, if nothing breaks it (END: it waits for none)
+        ("since", np.int64),  # from when its silences count
         ("alive", np.uint64),  # bit e: edge e of the state is open
         ("seen", np.uint64),  # bit w: watch w has fired
         ("first_time", np.int64),
@@ -91,6 +97,9 @@ RUN = np.dtype(
     ],
     align=True,
 )
+#: Silences that are over. Until they have rows among the events, they have numbers from -2 downwards there, which the
+#: shards use in turn.
+SILENCE = np.dtype([("time", np.int64), ("group", np.int64), ("position", np.int64)])
 #: Events taken: a forest; a partial match is a path to a root.
 NODE = np.dtype([("event", np.int64), ("parent", np.int32), ("state", np.int32)], align=True)
 #: Matches as the kernel finds them: the path's last node but one, and the last event and state.
@@ -107,15 +116,24 @@ FIRED = np.dtype(
     ],
     align=True,
 )
-#: Per group: its first partial match, how many it has, the next position, the number of selections opened, and with
-#: `once` the position at which the only match starts that may stay (-1: not known yet).
+#: Per group: its first partial match, how many it has, the next position, the number of selections opened, with `once`
+#: the position at which the only match starts that may stay (-1: not known yet), and whether silences that come first
+#: have begun.
 GROUP = np.dtype(
-    [("head", np.int32), ("live", np.int32), ("positions", np.int64), ("selections", np.int64), ("living", np.int64)]
+    [
+        ("head", np.int32),
+        ("live", np.int32),
+        ("positions", np.int64),
+        ("selections", np.int64),
+        ("living", np.int64),
+        ("begun", np.int64),
+    ]
 )
 Runs: TypeAlias = Any  # np.ndarray of RUN
 Nodes: TypeAlias = Any  # np.ndarray of NODE
 Fired: TypeAlias = Any  # np.ndarray of FIRED
 Groups: TypeAlias = Any  # np.ndarray of GROUP
+Silences: TypeAlias = Any  # np.ndarray of SILENCE
 
 
 class Pools(NamedTuple):
@@ -125,6 +143,7 @@ class Pools(NamedTuple):
     runs: Runs
     nodes: Nodes
     fired: Fired
+    silences: Silences
     counters: I64  # see below
 
 
@@ -156,6 +175,7 @@ class PartialMatch(NamedTuple):
     anchored: int
     deadline: int
     selection: int
+    since: int  # from when the silences of what continues it count
 
 
 class CompletedMatch(NamedTuple):
@@ -199,5 +219,5 @@ class Firings(NamedTuple):
 
 
 # Counters: one int64 array of these.
-FREE, RUNS_USED, NODES_USED, FIRED_USED, LIVE, EARLIEST = range(6)
-COUNTERS = 6
+FREE, RUNS_USED, NODES_USED, FIRED_USED, SILENCES_USED, LIVE, EARLIEST, SHARD, SHARDS = range(9)
+COUNTERS = 9

@@ -48,6 +48,8 @@ class Context:
     are groups of the key SLICE, and what begins outside of its slice is another one's.
 
     `ordered`: the order of events with equal times matters, and the attributes that decide it are there.
+
+    `start_us`: when silences that come first begin, in a rule without groups.
     """
 
     operator: Operator
@@ -57,6 +59,7 @@ class Context:
     provenance: bool = False
     slice_us: int | None = None
     ordered: bool = True
+    start_us: int | None = None
 
     @property
     def located(self) -> bool:
@@ -107,7 +110,9 @@ def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) ->
             for rank, name in enumerate(ranked)
         }
         located[operator.name] = any(input_.located for input_ in inputs.values())
-        contexts[operator.name] = Context(operator, inputs, graph.schemas, functions, provenance)
+        contexts[operator.name] = Context(
+            operator, inputs, graph.schemas, functions, provenance, start_us=graph.start_us
+        )
     return contexts
 
 

@@ -46,7 +46,17 @@ from situ.kernel.state.checks import (
 )
 from situ.kernel.state.groups import is_among
 from situ.kernel.state.sections import key_columns_of, put_sections, sections_of
-from situ.kernel.state.store import MatchRows, Store, StoreRows, concat_stores, empty_store, gather, order_parts
+from situ.kernel.state.store import (
+    SILENT,
+    MatchRows,
+    Store,
+    StoreRows,
+    concat_stores,
+    empty_store,
+    gather,
+    order_parts,
+    silence_rows,
+)
 
 #: What the tables of a case are called, after its number: its sections, and the log of open selections.
 SECTIONS, LOG = "", " log"
@@ -85,6 +95,10 @@ class CaseRun:
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         self.state.policies.passed = before
+        if self.context.start_us is not None and self.program.automaton.begins and not self.context.group_by:
+            self.state.groups.numbers([], 1)
+            self.state.make_room_for_groups()
+            self.state.matcher.begin(self.context.start_us)
         if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
         new = self._candidates(inputs)
@@ -95,7 +109,10 @@ class CaseRun:
         kept = len(store) - len(new.store)
         matches_of_steps = [self.state.matcher.run(new.order, kept, events, host)] if len(new.order) else []
         matches_of_steps.append(self.state.matcher.pass_time(before))
-        matches = self._own(self._settle(concat_matches(matches_of_steps), before, store), store)
+        found = concat_matches(matches_of_steps)
+        if self.program.automaton.has_silences:
+            found, store = self._with_silences(found, store)
+        matches = self._own(self._settle(found, before, store), store)
         selections = self._selections(new.order + kept, events, store, before) if self.log is not None else None
         self.state.retain(store)
         if not self.context.provenance and self.chosen is None:  # these number selections by group
@@ -121,11 +138,20 @@ class CaseRun:
         self.log.add(store.group[order], store.time[order], events.opened[order], columns)
         return self.log.close(before, ORIGINS, {key: f"group.{key}" for key in self.context.group_by})
 
+    def _with_silences(self, found: Matches, store: Store) -> tuple[Matches, Store]:
+        """The silences that were over in this step become rows of the store, after all events."""
+        silent = self.state.matcher.number_silences(len(store))
+        if len(silent.silences) == 0:
+            return found, store
+        rows = silence_rows(self.context, self.compiled.stored, silent.silences, self.state.groups, self._key_types)
+        found = replace(found, completing=silent.rows(found.completing), path_event=silent.rows(found.path_event))
+        return found, concat_stores(store, rows)
+
     def _settle(self, found: Matches, before: int, store: Store) -> Matches:
         if not self.state.policies.needed:
             return found
         oldest = self.state.matcher.oldest_start()
-        events = JudgedEvents(store.time, store.position, store.consumed)
+        events = JudgedEvents(store.time, store.position, store.type_rank == SILENT, store.consumed)
         living = self.state.matcher.groups["living"]
         return self.state.policies.settle(found, before, events, oldest, living)
 
@@ -156,7 +182,8 @@ class CaseRun:
         order = order_parts(self.context, parts, store.type_rank, store.group, len(self.state.groups), store.time)
         if self.program.automaton.counts_positions or self.state.policies.needed:
             number_positions(order, store.group, store.position, self.state.matcher.groups["positions"])
-        if self.program.automaton.counts_positions and not self.context.operator.rule.timed_out:
+        automaton = self.program.automaton
+        if automaton.counts_positions and not automaton.has_silences and not self.context.operator.rule.timed_out:
             # An event that no test accepts ends what waits for the very next one; only timed-out output shows that.
             order = order[bits[order] != 0]
         return Candidates(store, bits, order)
@@ -285,6 +312,7 @@ class CaseRun:
         if not self.context.provenance:
             chosen[:] = False
             chosen |= self.state.marked_groups()
+            chosen |= self.state.matcher.groups["live"][: len(chosen)] > 0
             chosen[self.state.retained.group] = True
         return self._tables(chosen)
 

@@ -89,6 +89,7 @@ from situ.lang.build_patterns import (
     EventType,
     OneEvent,
     Part,
+    Quiet,
     Repeatable,
     Repeated,
     Sequence,
@@ -96,6 +97,7 @@ from situ.lang.build_patterns import (
     any_of,
     event_type,
     group,
+    no,
 )
 
 __all__ = [
@@ -104,6 +106,7 @@ __all__ = [
     "OneEvent",
     "Part",
     "Quality",
+    "Quiet",
     "Repeatable",
     "Repeated",
     "Sequence",
@@ -130,6 +133,7 @@ __all__ = [
     "max_",
     "min_",
     "moved",
+    "no",
     "numbered",
     "overhead",
     "pause",

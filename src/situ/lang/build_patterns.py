@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from situ.graph.expressions import Binary, Expression
-from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Selector, Seq, Step
+from situ.graph.patterns import (
+    NAMELESS,
+    Absence,
+    And,
+    Contiguity,
+    EventTest,
+    Follow,
+    Loop,
+    Or,
+    Pattern,
+    Selector,
+    Seq,
+    Step,
+)
 from situ.graph.query import Definition, Stream
-from situ.lang.build_expressions import Aliased, Operand, to_expression, without_alias
+from situ.lang.build_expressions import Aliased, Operand, to_expression, to_micros, without_alias
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +179,35 @@ def event_type(name: str, *attributes: str) -> EventType:
     return EventType(Step(EventTest(name), name), attributes or None)
 
 
-def all_of(*events: OneEvent) -> Part:
+@dataclass(frozen=True, slots=True, eq=False)
+class Quiet(Repeatable, Aliased):
+    """A silence; with an alias, `time(q)` is when it was over."""
+
+    node: Step
+
+    def as_(self, alias: str) -> Quiet:
+        return Quiet(replace(self.node, alias=alias))
+
+    def _repeated(self, low: int, high: int | None) -> Repeated:
+        return Repeated(Loop(self.node, low, high), ())
+
+    def _alias(self) -> str:
+        return self.node.alias
+
+    def _attributes(self) -> tuple[str, ...]:
+        return ()
+
+
+def no(event: OneEvent, span: str | timedelta) -> Quiet:
+    """`no X for 5 s`: a step that is over when so much time has passed without such an event.
+
+    >>> no(event_type("Beat"), "5 s").node.silence_us
+    5000000
+    """
+    return Quiet(Step(event.node.test, NAMELESS, silence_us=to_micros(span)))
+
+
+def all_of(*events: OneEvent | Quiet) -> Part:
     """`A and B`: in any order."""
     return Part(And(tuple(event.node for event in events)))
 

@@ -111,6 +111,12 @@ def resolve_names(expression: Expression, sight: Sight, aggregate: Aggregate | N
 
 def check_attribute(name: str, sight: Sight, alias: str, place: Place | None) -> None:
     schema = sight.scope.schemas[alias]
+    if alias in sight.scope.silences:
+        raise QueryError(
+            f"{alias!r} is a silence, and has no attribute {name!r}",
+            place=place,
+            remedy=f"Read when it was over, time({alias}), or count({alias}) in a loop.",
+        )
     if name not in schema.names:
         raise QueryError(
             f"event type {sight.scope.event_types[alias]} has no attribute {name!r}",

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import assert_never
 
 from situ.core.errors import Place, QueryError
+from situ.core.time import UNITS
+from situ.graph.expressions import aliases_of
 from situ.graph.operators import Schema
-from situ.graph.patterns import Absence, And, EventTest, Follow, Loop, Or, Pattern, Seq, Step, steps_of, tests_of
-from situ.graph.query import Aggregation, Case, Rule
+from situ.graph.patterns import (
+    NAMELESS,
+    Absence,
+    And,
+    Contiguity,
+    EventTest,
+    Follow,
+    Loop,
+    Or,
+    Pattern,
+    Seq,
+    Step,
+    first_silences,
+    silences_of,
+    steps_of,
+    tests_of,
+    with_steps,
+)
+from situ.graph.query import AfterMatch, Aggregation, Case, From, Rule
 from situ.graph.typing import THIS, Scope
 from situ.lang.resolve_expressions import Sight, resolve_condition
 
+#: So that many of them, one after the other, end at a time that there is.
+MOST_SILENCE_US = 36_525 * UNITS["day"]
 RESERVED_ALIASES = (THIS, "group")
 
 
@@ -58,12 +79,20 @@ class PatternResolver:
                     assert_never(part)
 
     def step(self, step: Step, before: frozenset[str]) -> Step:
-        return replace(step, test=self.test(step.test, step.alias, before))
+        under_test = step.alias if step.silence_us is None else THIS
+        return replace(step, test=self.test(step.test, under_test, before))
 
     def test(self, test: EventTest, alias: str, before: frozenset[str]) -> EventTest:
         if test.condition is None:
             return test
-        return replace(test, condition=resolve_condition(test.condition, self.sight(test.event_type, alias, before)))
+        condition = resolve_condition(test.condition, self.sight(test.event_type, alias, before))
+        for name in sorted(aliases_of(condition) & self.scope.silences):
+            raise QueryError(
+                f"a condition reads the silence {name!r}",
+                place=test.condition.place or test.place,
+                remedy=f"Assign time({name}) or count({name}) in a definition, and test that.",
+            )
+        return replace(test, condition=condition)
 
     def sight(self, event_type: str, alias: str, before: frozenset[str]) -> Sight:
         scope = self.scope.with_this(event_type, self.schemas[event_type]) if alias == THIS else self.scope
@@ -87,6 +116,14 @@ class PatternResolver:
 def resolve_pattern(rule: Rule, case: Case, scope: Scope, schemas: dict[str, Schema]) -> Pattern:
     """The pattern of a case with every name in its conditions resolved."""
     return PatternResolver(scope, schemas, isinstance(rule.kind, Aggregation)).pattern(case.detect)
+
+
+def name_silences(pattern: Pattern) -> Pattern:
+    """The pattern with a name for every silence that has none, by which it is known and never written."""
+    numbers = count(1)
+    return with_steps(
+        pattern, lambda step: step if step.has_name else replace(step, alias=f"{NAMELESS}{next(numbers)}")
+    )
 
 
 def aliases_in(pattern: Pattern) -> frozenset[str]:
@@ -187,3 +224,113 @@ def _check_absences(parts: tuple[Follow | Absence, ...], outermost: bool) -> Non
                 place=part.test.place,
                 remedy=f"It needs a part after it; at the end, write `not {part.test.event_type} within T`.",
             )
+
+
+def check_silences(rule: Rule, case: Case) -> None:
+    """Silences have a length that can pass, and stand where nothing asks for an event."""
+    silences = list(silences_of(case.detect))
+    if not silences:
+        return
+    place = silences[0].test.place
+    for step in steps_of(case.detect):
+        if step.selector is not None:
+            raise QueryError(
+                f"`{step.selector.value} {step.test.event_type}` and a silence stand in one pattern",
+                place=step.test.place,
+                remedy="Define the part with the selector, and let the silence follow that definition.",
+            )
+    if rule.timed_out:
+        raise QueryError(
+            "`report timed out` and a silence stand together",
+            place=place,
+            remedy="Say what did not come by a silence of its own: A then no B for T.",
+        )
+    beginning = first_silences(case.detect)
+    for step in silences:
+        assert step.silence_us is not None
+        if step.silence_us == 0:
+            raise QueryError(
+                f"`no {step.test.event_type}` lasts for no time",
+                place=step.test.place,
+                remedy="Write a duration above zero: no X for 5 s.",
+            )
+        if step.silence_us > MOST_SILENCE_US:
+            raise QueryError(
+                f"`no {step.test.event_type}` lasts longer than a hundred years",
+                place=step.test.place,
+                remedy="Write a shorter duration.",
+            )
+        if case.within is not None and step.silence_us > case.within.micros and step not in beginning:
+            raise QueryError(
+                f"`no {step.test.event_type}` lasts longer than the window, so that nothing can match",
+                place=step.test.place,
+                remedy="Make `within` longer than all silences together, or leave it out where silences end the match.",
+            )
+        for clause, aliases in (("consuming", case.consuming), ("after match", _skipped_to(rule))):
+            if step.alias in aliases:
+                raise QueryError(
+                    f"`{clause} {step.alias}` names a silence, which has no event",
+                    place=case.place or step.test.place,
+                    remedy="Name the alias of an event.",
+                )
+    _check_silent_parts(case.detect, endless=case.within is None or case.within.anchor is From.PREVIOUS)
+
+
+def _skipped_to(rule: Rule) -> tuple[str | None, ...]:
+    return (rule.after_match.alias,) if isinstance(rule.after_match, AfterMatch) else ()
+
+
+def _check_silent_parts(pattern: Pattern, *, endless: bool, entry: Contiguity = Contiguity.NEXT) -> None:
+    """`entry` is how the part follows what is before it; `endless`: no window ends a loop of silences."""
+    place = place_of(pattern)
+    silent = any(True for _ in first_silences(pattern))
+    if silent and entry is Contiguity.EACH:
+        raise QueryError("`each` stands before a silence", place=place, remedy="There is one silence: write `then`.")
+    match pattern:
+        case Step():
+            return
+        case And():
+            if silent and entry is Contiguity.IMMEDIATELY:
+                raise QueryError(
+                    "`immediately` stands before an `and` with a silence",
+                    place=place,
+                    remedy="Write `then`; or define what is to follow immediately, and let the silence follow that.",
+                )
+        case Loop(body, high=high, inner=inner, greedy=greedy):
+            if greedy and any(True for _ in silences_of(body)):
+                raise QueryError("`greedy` repeats a silence", place=place, remedy="Leave `greedy` out.")
+            if high is None and endless and _can_be_silent(body):
+                raise QueryError(
+                    "a loop of silences has no end, since time goes on for ever",
+                    place=place,
+                    remedy="Give it an upper bound, such as {1,3}, or the pattern a window: within T.",
+                )
+            _check_silent_parts(body, endless=endless, entry=entry)
+            if high != 1:
+                _check_silent_parts(body, endless=endless, entry=inner)
+        case Seq(parts):
+            follows = [part for part in parts if isinstance(part, Follow)]
+            for number, part in enumerate(follows):
+                _check_silent_parts(part.pattern, endless=endless, entry=part.contiguity if number else entry)
+        case Or(alternatives):
+            for alternative in alternatives:
+                _check_silent_parts(alternative, endless=endless, entry=entry)
+        case _:
+            assert_never(pattern)
+
+
+def _can_be_silent(pattern: Pattern) -> bool:
+    """Whether a word of the pattern can have silences alone."""
+    match pattern:
+        case Step(silence_us=silence_us):
+            return silence_us is not None
+        case Loop(body, low):
+            return low == 0 or _can_be_silent(body)
+        case And(steps):
+            return all(map(_can_be_silent, steps))
+        case Seq(parts):
+            return all(_can_be_silent(part.pattern) for part in parts if isinstance(part, Follow))
+        case Or(alternatives):
+            return any(map(_can_be_silent, alternatives))
+        case _:
+            assert_never(pattern)

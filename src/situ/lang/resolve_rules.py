@@ -9,13 +9,21 @@ from typing import assert_never
 from situ.core.errors import Place, QueryError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.types import List, Type
-from situ.graph.expressions import Aggregate, Attribute, GroupKey, WholeEvent
+from situ.graph.expressions import Aggregate, Attribute, EventTime, GroupKey, WholeEvent
 from situ.graph.operators import Schema
-from situ.graph.patterns import Absence, And, EventTest, Seq, Step, reads_each, steps_of, tests_of
+from situ.graph.patterns import NAMELESS, Absence, And, EventTest, Seq, Step, reads_each, steps_of, tests_of
 from situ.graph.query import AfterMatch, Aggregation, Assignment, Case, From, Join, Pause, Rule, Window
 from situ.graph.typing import Scope, inputs_of, post_scope, pre_schema, scope_of, type_of
 from situ.lang.resolve_expressions import Sight, resolve_names
-from situ.lang.resolve_patterns import aliases_in, check_aliases, check_structure, place_of, resolve_pattern
+from situ.lang.resolve_patterns import (
+    aliases_in,
+    check_aliases,
+    check_silences,
+    check_structure,
+    name_silences,
+    place_of,
+    resolve_pattern,
+)
 
 
 def resolve_rule(
@@ -29,6 +37,7 @@ def resolve_rule(
 
     `attributes` are those that a definition declares; a subscription (None) has those that it assigns.
     """
+    rule = replace(rule, cases=tuple(replace(case, detect=name_silences(case.detect)) for case in rule.cases))
     _check_shared_attributes(rule.group_by, "group by", rule, schemas, place)
     for case in rule.cases:
         check_aliases(case.detect)
@@ -101,7 +110,8 @@ def _resolve_post(
 
 def _default_assign(rule: Rule, case: Case, attributes: tuple[str, ...] | None, scope: Scope) -> Iterator[Assignment]:
     """What `assign` says where the text leaves it out."""
-    step = case.detect if isinstance(case.detect, Step) and rule.kind is None else None
+    single = isinstance(case.detect, Step) and case.detect.silence_us is None and rule.kind is None
+    step = case.detect if isinstance(case.detect, Step) and single else None
     if attributes is None and step is None:
         yield from _attributes_of_all(rule, scope)
         return
@@ -119,12 +129,16 @@ def _default_assign(rule: Rule, case: Case, attributes: tuple[str, ...] | None, 
 
 def _attributes_of_all(rule: Rule, scope: Scope) -> Iterator[Assignment]:
     """The default attributes of a subscription: `{alias}_{attribute}`, and `{alias}_count` of a repeating alias."""
-    if isinstance(rule.kind, Aggregation):
+    if isinstance(rule.kind, Aggregation) or scope.schemas.keys() == scope.silences:
         for name in rule.group_by:
             yield Assignment(name, GroupKey(name))
     for alias, schema in scope.schemas.items():
         assert alias is not None, "only <post> has nameless records"
-        if alias in scope.repeating:
+        if alias.startswith(NAMELESS):
+            continue
+        if alias in scope.silences and alias not in scope.repeating:
+            yield Assignment(f"{alias}_time", EventTime(alias))
+        elif alias in scope.repeating:
             yield Assignment(f"{alias}_count", Aggregate("count", WholeEvent(alias)))
         else:
             for name in schema.names:
@@ -213,6 +227,7 @@ def _check_pattern_case(rule: Rule, case: Case, place: Place | None) -> None:
         check_known_alias(case.within.anchor, aliases, "within ... from", case.within.place or where)
     for alias in case.consuming:
         check_known_alias(alias, aliases, "consuming", where)
+    check_silences(rule, case)
     if case.once:
         _check_once(rule, case, where)
 
@@ -285,6 +300,12 @@ def _check_window(rule: Rule, window: Window, kind: str, place: Place | None) ->
                 f"`{kind}` takes no `{step.selector.value} {step.test.event_type}`",
                 place=step.test.place,
                 remedy="Selectors choose between the matches of a pattern; a window takes all its events.",
+            )
+        if step.silence_us is not None:
+            raise QueryError(
+                f"`{kind}` takes no silence",
+                place=step.test.place,
+                remedy="Windows hold events: detect the silence in a definition, and read that.",
             )
 
 

@@ -37,7 +37,7 @@ PHRASES = (
     _phrase("a literal", "INT STRING", "FLOAT DECIMAL DURATION TRUE FALSE NULL MINUS"),
     _phrase("an operator", "PLUS MINUS STAR SLASH", "PERCENT EQUAL COMPARISON AND OR NOT IN IS BETWEEN"),
     _phrase("a loop (+ * ? {n,m})", "PLUS STAR QUESTION LBRACE"),
-    _phrase("a pattern", "FIRST LAST NAME", "QUOTED ONCE OUTER LPAR EACH IMMEDIATELY NOT"),
+    _phrase("a pattern", "FIRST LAST NAME", "QUOTED ONCE OUTER LPAR EACH IMMEDIATELY NOT NO"),
     _phrase("another statement (stream, define, subscribe)", "STREAM DEFINE SUBSCRIBE", "SUBSCRIPTION $END"),
     _phrase(
         "a closing clause (such as group by)",
@@ -169,6 +169,8 @@ def _hint(text: str, position: int, before: list[Token], expected: Sequence[str]
             return hint
     if (unit_hint := _unit_hint(text, position, before, expected)) is not None:
         return unit_hint
+    if _word_at(text, position).lower() == "for" and _ends_in_absence(before):
+        return "Did you mean `no X for T`? A silence lasts for some time; `not X` has no duration of its own."
     if _word_at(text, position).lower() == "as" and _ends_in_absence(before):
         return "What is absent has no event to name: leave out `as`. A condition reads its event as this.x."
     keywords = [words.strip("'") for words in expected if words.startswith("'") and len(words) > len("'as'")]

@@ -9,7 +9,20 @@ from lark import Token, v_args
 from lark.tree import Meta
 
 from situ.graph.expressions import Expression
-from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Selector, Seq, Step
+from situ.graph.patterns import (
+    NAMELESS,
+    Absence,
+    And,
+    Contiguity,
+    EventTest,
+    Follow,
+    Loop,
+    Or,
+    Pattern,
+    Selector,
+    Seq,
+    Step,
+)
 from situ.lang.tree_to_expression import TreeToExpression
 
 CONTIGUITY = {"EACH": Contiguity.EACH, "IMMEDIATELY": Contiguity.IMMEDIATELY}
@@ -63,6 +76,10 @@ class TreeToPattern(TreeToExpression):
         chosen = None if selector is None else Selector[selector.type]
         step = Step(test, test.event_type if alias is None else str(alias), chosen, outer is not None)
         return step if repeat is None else repeat(step)
+
+    def silence(self, meta: Meta, test: EventTest, length: Token, alias: Token | None) -> Step:
+        name = NAMELESS if alias is None else str(alias)
+        return Step(test, name, silence_us=self._micros(length))
 
     def group(self, meta: Meta, pattern: Pattern, repeat: Repeat | None) -> Pattern:
         if repeat is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from situ.core.time import format_duration
 from situ.graph.patterns import Absence, And, Contiguity, EventTest, Follow, Loop, Or, Pattern, Selector, Seq, Step
 from situ.lang.unparse_expression import unparse_expression, unparse_name
 
 #: How tightly the parts of a pattern bind.
 OR, SEQ, AND, PART = range(1, 5)
-RESERVED_IN_PATTERNS = frozenset({"outer", "first", "last", "each", "immediately", "not", "once"})
+RESERVED_IN_PATTERNS = frozenset({"outer", "first", "last", "each", "immediately", "no", "not", "once"})
 
 
 def unparse_pattern(pattern: Pattern) -> str:
@@ -26,7 +27,7 @@ def _pattern(pattern: Pattern, place: int) -> str:
     match pattern:
         case Step():
             return _step(pattern)
-        case Loop(Step() as step):
+        case Loop(Step(silence_us=None) as step):
             return _step(step, _loop(pattern))
         case Loop(body):
             return f"({_pattern(body, OR)}){_loop(pattern)}"
@@ -69,6 +70,9 @@ def _part(part: Follow | Absence) -> str:
 
 
 def _step(step: Step, loop: str = "") -> str:
+    if step.silence_us is not None:
+        alias = f" as {unparse_name(step.alias)}" if step.has_name else ""
+        return f"no {_test(step.test)} for {format_duration(step.silence_us)}{alias}"
     outer = "outer " if step.outer else ""
     selector = f"{step.selector.value} " if step.selector else ""
     alias = f" as {unparse_name(step.alias)}" if step.alias != step.test.event_type else ""

@@ -109,7 +109,7 @@ def without_moving(graph: OperatorGraph) -> OperatorGraph:
         definitions=tuple(d for d in graph.query.definitions if d.name in kept),
         subscriptions=tuple(s for s in graph.query.subscriptions if s.around is None),
     )
-    return OperatorGraph(query, graph.streams, tuple(o for o in graph.operators if o.name in kept))
+    return replace(graph, query=query, operators=tuple(o for o in graph.operators if o.name in kept))
 
 
 def _moving(graph: OperatorGraph, subscription: Subscription, functions: Functions) -> MovingQuery:

@@ -10,7 +10,20 @@ import numpy as np
 from situ.core.errors import did_you_mean
 from situ.graph.expressions import aliases_of, conjuncts, rename_alias
 from situ.graph.operators import Operator, OperatorGraph
-from situ.graph.patterns import Absence, And, Contiguity, Follow, Loop, Or, Pattern, Seq, Step, steps_of, tests_of
+from situ.graph.patterns import (
+    Absence,
+    And,
+    Contiguity,
+    Follow,
+    Loop,
+    Or,
+    Pattern,
+    Seq,
+    Step,
+    silences_of,
+    steps_of,
+    tests_of,
+)
 from situ.graph.query import Aggregation, Case, From, Join, Rule
 from situ.graph.rule_properties import compares_matches, longest_us
 from situ.graph.typing import THIS
@@ -92,6 +105,8 @@ def planned(operator: Operator, selectivity: Mapping[str, float]) -> PlannedOper
 
 def _shape(case: Case) -> tuple[Kind, tuple[Step, ...], tuple[bool, ...]] | None:
     """Kind, steps, and whether each of them follows or the next; None for patterns of no simple kind."""
+    if any(True for _ in silences_of(case.detect)):
+        return None
     match case.detect:
         case Step() as step:
             return Kind.OR, (step,), ()

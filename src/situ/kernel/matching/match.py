@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from situ.core.time import END
+from situ.core.time import BEGINNING, END
 from situ.kernel.arrays import (
     EARLIEST,
     FIRED_USED,
@@ -25,6 +25,10 @@ from situ.kernel.arrays import (
     ONCE,
     REPORTS_TIMED_OUT,
     RUNS_USED,
+    SHARD,
+    SHARDS,
+    SILENCES,
+    SILENCES_USED,
     Code,
     CompletedMatch,
     Events,
@@ -40,8 +44,8 @@ from situ.kernel.arrays import (
 )
 from situ.kernel.matching.machine import holds, inlined, jit
 
-DONE, RUNS_FULL, NODES_FULL, FIRED_FULL = range(4)
-THEN, EACH, IMMEDIATELY = range(3)
+DONE, RUNS_FULL, NODES_FULL, FIRED_FULL, SILENCES_FULL = range(5)
+THEN, EACH, IMMEDIATELY, SILENCE = range(4)
 FROM_FIRST, FROM_PREVIOUS, FROM_ALIAS = 1, 2, 3
 ONE = np.uint64(1)
 NONE = np.uint64(0)
@@ -64,7 +68,12 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
         group = events.group[row]
         if group & (new.shards - 1) != new.shard:
             continue
-        most_made = groups[group].live * most_edges + len(code.starts)  # partial matches that this event can make
+        if code.window[SILENCES] != 0 and first_to_wake(group, events.time[row], pools) >= 0:
+            status = wake(events.time[row], group, events.position[row] - 1, code, pools)
+            if status != DONE:
+                return status, at
+        # Partial matches that this event can make.
+        most_made = groups[group].live * most_edges + len(code.starts) + len(code.begins)
         if counters[LIVE] + most_made > len(runs):
             return RUNS_FULL, at
         if counters[NODES_USED] + most_made > len(pools.nodes):
@@ -76,6 +85,8 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
         groups[group].head = -1
         older = offer(event, older, code, events, pools, machine)
         start(event, code, events, pools, machine)
+        if len(code.begins) > 0:
+            begin_silences(event, code, events, pools, machine)
         if code.window[REPORTS_TIMED_OUT] != 0:
             mark_continued(groups[group].head, fired_before, code.state_conjunction, code.state_variable, pools)
         # New partial matches stand at groups.head; the older ones follow them.
@@ -114,7 +125,7 @@ def offer(event: OfferedEvent, first: int, code: Code, events: Events, pools: Po
         elif (event.accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
             is_next = False
             if code.state_impatient[state] != 0:
-                is_next = events.position[event.row] == events.position[nodes[runs[run].node].event] + 1
+                is_next = events.position[event.row] == position_of(nodes[runs[run].node].event, events, pools) + 1
             look(run, event, is_next, code, events, pools, machine)
             advance(run, event, is_next, code, events, pools, machine)
             waits = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
@@ -153,7 +164,8 @@ def look(run: int, event: OfferedEvent, is_next: bool, code: Code, events: Event
         bit = ONE << np.uint64(watch)
         if (seen & bit) != NONE or (seen & code.watch_unless[watch]) != NONE:
             continue
-        if ((event.accepted >> np.uint64(code.watch_test[watch])) & ONE) == NONE:
+        test = code.watch_test[watch]
+        if test >= 0 and ((event.accepted >> np.uint64(test)) & ONE) == NONE:
             continue
         if code.watch_immediately[watch] != 0 and not is_next:
             continue
@@ -183,6 +195,8 @@ def advance(run: int, event: OfferedEvent, is_next: bool, code: Code, events: Ev
         if (runs[run].alive & bit) == NONE:
             continue
         contiguity = code.edge_contiguity[edge]
+        if contiguity == SILENCE:
+            continue
         target = code.edge_target[edge]
         if contiguity == IMMEDIATELY:
             runs[run].alive &= ~bit
@@ -198,11 +212,25 @@ def advance(run: int, event: OfferedEvent, is_next: bool, code: Code, events: Ev
         if refuses(code.edge_refuse, edge, event, node, code, events, nodes, machine):
             continue
         runs[run].extended = 1
-        continued = PartialMatch(
-            node, runs[run].seen & code.edge_keep[edge], runs[run].first_time, runs[run].first_position,
-            runs[run].anchored, runs[run].deadline, runs[run].selection,
-        )  # fmt: skip
-        take(event, target, continued, code, pools)
+        take(event, target, continued_by(run, edge, event, events.position[event.row], code, pools), code, pools)
+
+
+@inlined
+def continued_by(run: int, edge: int, event: OfferedEvent, position: int, code: Code, pools: Pools) -> PartialMatch:
+    """What an event, or a silence, that stands at `position` finds on its way along an edge."""
+    runs = pools.runs
+    first_time, first_position = runs[run].first_time, runs[run].first_position
+    if runs[run].node < 0:  # it waited for a silence that comes first
+        first_time, first_position = event.time, position
+    since = runs[run].since if code.edge_stays[edge] != 0 else event.time
+    return PartialMatch(runs[run].node, runs[run].seen & code.edge_keep[edge], first_time, first_position,
+                        runs[run].anchored, runs[run].deadline, runs[run].selection, since)  # fmt: skip
+
+
+@inlined
+def position_of(event: int, events: Events, pools: Pools) -> int:
+    """The position of an event, or of the last event before a silence was over."""
+    return events.position[event] if event >= 0 else pools.silences[(-2 - event) // pools.counters[SHARDS]].position
 
 
 @inlined
@@ -226,8 +254,177 @@ def start(event: OfferedEvent, code: Code, events: Events, pools: Pools, machine
                 events.opened[event.row] = selection
         if len(events.chosen_offset) > 0 and not is_chosen(event.group, selection, events.chosen_offset, events.chosen):
             continue
-        nothing = PartialMatch(-1, NONE, event.time, events.position[event.row], 0, END, selection)
+        nothing = PartialMatch(-1, NONE, event.time, events.position[event.row], 0, END, selection, event.time)
         take(event, state, nothing, code, pools)
+
+
+@jit
+def begin_silences(event: OfferedEvent, code: Code, events: Events, pools: Pools, machine: Machine) -> None:
+    """Let the silences begin that come first: with the first event of a group, and anew with every one that breaks
+    them."""
+    groups = pools.groups
+    is_first = groups[event.group].begun == 0
+    groups[event.group].begun = 1
+    for at in range(len(code.begins)):
+        state = code.begins[at]
+        anew = is_first
+        for number in range(code.watch_offset[state], code.watch_offset[state + 1]):
+            watch = code.watch_number[number]
+            if not anew and ((event.accepted >> np.uint64(code.watch_test[watch])) & ONE) != NONE:
+                first, end = code.watch_code[watch, 0], code.watch_code[watch, 1]
+                anew = first == end or holds(first, end, event.row, -1, code, events, pools.nodes, machine)
+        if anew:
+            wait_for_silence(state, event.group, event.time, events.position[event.row], code, pools)
+
+
+@jit
+def begin_all(group: int, time: int, code: Code, pools: Pools) -> None:
+    """Let all silences of a group begin that come first, before any event. There is room for them.
+
+    They may be over before any event, and so stand before its position.
+    """
+    pools.groups[group].begun, pools.groups[group].positions = 1, 1
+    for at in range(len(code.begins)):
+        wait_for_silence(code.begins[at], group, time, 0, code, pools)
+
+
+@inlined
+def wait_for_silence(state: int, group: int, time: int, position: int, code: Code, pools: Pools) -> None:
+    """A partial match without events, which waits for silences that count from `time`."""
+    runs, run = pools.runs, new_run(group, pools)
+    runs[run].state, runs[run].node, runs[run].seen = state, -1, NONE
+    runs[run].alive = (ONE << np.uint64(code.edge_offset[state + 1] - code.edge_offset[state])) - ONE
+    runs[run].deadline, runs[run].anchored, runs[run].extended = END, 0, 0
+    runs[run].first_time, runs[run].first_position = time, position
+    runs[run].selection, runs[run].group, runs[run].since = -1, group, time
+    runs[run].alive, runs[run].wakes = open_silences(runs[run].alive, state, time, time, END, code)
+    pools.counters[EARLIEST] = min(pools.counters[EARLIEST], runs[run].wakes)
+
+
+@inlined
+def open_silences(alive: np.uint64, state: int, since: int, now: int, deadline: int,
+                  code: Code) -> tuple[np.uint64, int]:  # fmt: skip
+    """The open edges of a state but for the silences that are over before `now`, or would be after the deadline; and
+    when the first of those that remain is over (END: there is none)."""
+    wakes = END
+    first = code.edge_offset[state]
+    for edge in range(first, code.edge_offset[state + 1]):
+        bit = ONE << np.uint64(edge - first)
+        if code.edge_contiguity[edge] == SILENCE and (alive & bit) != NONE:
+            over = since + code.edge_length[edge]
+            if over < now or over > deadline:
+                alive &= ~bit
+            else:
+                wakes = min(wakes, over)
+    return alive, wakes
+
+
+@jit
+def wake(until: int, group: int, position: int, code: Code, pools: Pools) -> int:
+    """Let the silences of a group be over that end before `until`, one after the other. Returns how it stopped.
+
+    `position` is that of the group's last event before `until`.
+    """
+    groups, runs, counters = pools.groups, pools.runs, pools.counters
+    while True:
+        run = first_to_wake(group, until, pools)
+        if run < 0:
+            return DONE
+        state, fired_before = runs[run].state, counters[FIRED_USED]
+        edges = code.edge_offset[state + 1] - code.edge_offset[state]
+        if counters[LIVE] + edges > len(runs):
+            return RUNS_FULL
+        if counters[NODES_USED] + edges > len(pools.nodes):
+            return NODES_FULL
+        if counters[FIRED_USED] + edges > len(pools.fired):
+            return FIRED_FULL
+        if counters[SILENCES_USED] == len(pools.silences):
+            return SILENCES_FULL
+        take_silence(run, position, code, pools)
+        _, runs[run].wakes = open_silences(runs[run].alive, state, runs[run].since, BEGINNING, END, code)
+        waits = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
+        if runs[run].alive == NONE and not waits:
+            unlink(run, pools)
+            release(run, pools)
+        if code.window[ONCE] != 0 and groups[group].living >= 0:
+            keep_living(group, fired_before, code.window[ONCE] == 1, pools)
+
+
+@inlined
+def first_to_wake(group: int, until: int, pools: Pools) -> int:
+    """The partial match of a group whose silence is over first, and before `until`; -1 if there is none."""
+    runs = pools.runs
+    first, run = -1, pools.groups[group].head
+    while run >= 0:
+        if runs[run].wakes < until and (first < 0 or runs[run].wakes < runs[first].wakes):
+            first = run
+        run = runs[run].next
+    return first
+
+
+@inlined
+def silence_at(time: int, group: int, position: int, pools: Pools) -> int:
+    """The number of a silence that is over; all of a group that are over at one time are one."""
+    silences, counters = pools.silences, pools.counters
+    used = counters[SILENCES_USED]
+    if used == 0 or silences[used - 1].time != time or silences[used - 1].group != group:
+        silences[used].time, silences[used].group, silences[used].position = time, group, position
+        used += 1
+        counters[SILENCES_USED] = used
+    return -2 - (used - 1) * counters[SHARDS] - counters[SHARD]
+
+
+@inlined
+def take_silence(run: int, position: int, code: Code, pools: Pools) -> None:
+    """Take the silence for which a partial match wakes, along every open edge that waits for it.
+
+    In an `and`, what would still lack it comes too late.
+    """
+    runs = pools.runs
+    state, time, group = runs[run].state, runs[run].wakes, runs[run].group
+    first = code.edge_offset[state]
+    for edge in range(first, code.edge_offset[state + 1]):
+        bit = ONE << np.uint64(edge - first)
+        target = code.edge_target[edge]
+        if (runs[run].alive & bit) == NONE:
+            continue
+        if code.edge_contiguity[edge] == SILENCE:
+            if runs[run].since + code.edge_length[edge] == time:
+                runs[run].alive &= ~bit
+                runs[run].extended = 1
+                silence = OfferedEvent(silence_at(time, group, position, pools), group, time, NONE)
+                take(silence, target, continued_by(run, edge, silence, position, code, pools), code, pools)
+        elif code.edge_stays[edge] != 0:
+            _, lacking = open_silences(~NONE, target, runs[run].since, BEGINNING, END, code)
+            if lacking <= time:
+                runs[run].alive &= ~bit
+
+
+@jit
+def unlink(run: int, pools: Pools) -> None:
+    """Take a partial match out of its group's chain."""
+    groups, runs = pools.groups, pools.runs
+    group = runs[run].group
+    if groups[group].head == run:
+        groups[group].head = runs[run].next
+        return
+    before = groups[group].head
+    while runs[before].next != run:
+        before = runs[before].next
+    runs[before].next = runs[run].next
+
+
+@jit
+def pass_silences(before: int, code: Code, pools: Pools) -> int:
+    """Let all silences be over that end before `before`. Returns how it stopped, so that pools can be enlarged."""
+    runs, groups = pools.runs, pools.groups
+    for each in range(pools.counters[RUNS_USED]):
+        if runs[each].state >= 0 and runs[each].wakes < before:
+            group = runs[each].group
+            status = wake(before, group, groups[group].positions - 1, code, pools)
+            if status != DONE:
+                return status
+    return DONE
 
 
 @jit
@@ -271,6 +468,9 @@ def take(event: OfferedEvent, state: int, continued: PartialMatch, code: Code, p
         for edge in range(first, code.edge_offset[state + 1]):
             if (code.edge_forbid[edge] & seen) != NONE:
                 alive &= ~(ONE << np.uint64(edge - first))
+    wakes = END
+    if code.window[SILENCES] != 0:
+        alive, wakes = open_silences(alive, state, continued.since, event.time, deadline, code)
     waits = accept == 2 and (seen & code.state_final[state]) == NONE and (kind != FROM_ALIAS or anchored != 0)
     dead = alive == NONE and not waits
     # For timed-out output, an `and` that can go no further still shows that what it continued was continued.
@@ -283,7 +483,8 @@ def take(event: OfferedEvent, state: int, continued: PartialMatch, code: Code, p
     runs[run].deadline, runs[run].anchored, runs[run].extended = deadline, anchored, dead
     runs[run].first_time, runs[run].first_position = continued.first_time, continued.first_position
     runs[run].selection, runs[run].group = continued.selection, event.group
-    pools.counters[EARLIEST] = min(pools.counters[EARLIEST], deadline)
+    runs[run].since, runs[run].wakes = continued.since, wakes
+    pools.counters[EARLIEST] = min(pools.counters[EARLIEST], deadline, wakes)
 
 
 @inlined
@@ -426,7 +627,7 @@ def pass_time(before: int, code: Code, pools: Pools) -> None:
         if runs[each].state < 0:
             continue
         if runs[each].deadline >= before and before != END:
-            counters[EARLIEST] = min(counters[EARLIEST], runs[each].deadline)
+            counters[EARLIEST] = min(counters[EARLIEST], runs[each].deadline, runs[each].wakes)
             continue
         # One of the group has passed: go through its chain.
         group = runs[each].group
@@ -491,7 +692,7 @@ def compact_nodes(runs: Runs, nodes: Nodes, counters: I64, renumbered: I64) -> N
             kept += 1
     for run in range(counters[RUNS_USED]):
         if runs[run].state >= 0:
-            runs[run].node = renumbered[runs[run].node]
+            runs[run].node = renumbered[runs[run].node] if runs[run].node >= 0 else -1
     counters[NODES_USED] = kept
 
 

@@ -24,6 +24,11 @@ from situ.kernel.arrays import (
     NODES_USED,
     RUN,
     RUNS_USED,
+    SHARD,
+    SHARDS,
+    SILENCE,
+    SILENCES,
+    SILENCES_USED,
     Code,
     Events,
     Fired,
@@ -34,6 +39,7 @@ from situ.kernel.arrays import (
     Paths,
     Pools,
     Runs,
+    Silences,
 )
 from situ.kernel.matching.machine import host_address
 from situ.kernel.matching.match import (
@@ -41,9 +47,12 @@ from situ.kernel.matching.match import (
     FIRED_FULL,
     NODES_FULL,
     RUNS_FULL,
+    SILENCES_FULL,
+    begin_all,
     compact_nodes,
     match,
     oldest_start,
+    pass_silences,
     pass_time,
     path_lengths,
     write_paths,
@@ -150,17 +159,18 @@ class Shard:
 
     runs: Runs
     nodes: Nodes
+    silences: Silences
     counters: I64
     reserve: Reserve
 
     @classmethod
-    def empty(cls, reserve: Reserve, runs: int = POOL, nodes: int = 4 * POOL) -> Shard:
-        """A shard without partial matches, with room for so many of them and of the events they take at first."""
+    def empty(cls, reserve: Reserve, number: int = 0, shards: int = 1) -> Shard:
+        """A shard without partial matches: one of so many."""
         counters = np.zeros(COUNTERS, np.int64)
-        counters[FREE], counters[EARLIEST] = -1, END
-        pool = _records(RUN, runs)
+        counters[FREE], counters[EARLIEST], counters[SHARD], counters[SHARDS] = -1, END, number, shards
+        pool = _records(RUN, POOL)
         pool["state"] = -1
-        return cls(pool, _records(NODE, nodes), counters, reserve)
+        return cls(pool, _records(NODE, 4 * POOL), _records(SILENCE, 1), counters, reserve)
 
     def run(self, new: NewEvents, code: Code, events: Events, groups: Groups, host: int) -> Matches:
         """Offer the new events of its groups. Returns the matches that they complete or whose deadline they pass."""
@@ -172,21 +182,30 @@ class Shard:
         pieces: list[Matches] = []
         at, status = 0, -1
         while status != DONE:
-            pools = Pools(groups, self.runs, self.nodes, fired, self.counters)
+            pools = Pools(groups, self.runs, self.nodes, fired, self.silences, self.counters)
             status, at = match(at, new, code, events, pools, machine)
             room = _room_for(code, groups, int(events.group[new.order[at] + new.kept])) if status != DONE else 0
-            if status == RUNS_FULL:
-                self._grow_runs(room)
-            elif status == NODES_FULL:
-                pieces.append(self.written(fired, code))
-                self._make_room_for_nodes(room)
-            elif status == FIRED_FULL:
-                pieces.append(self.written(fired, code))
-                if len(fired) < 2 * room:
-                    self.reserve(4 * room * FIRED.itemsize)
-                    fired = _grown(fired, 4 * room)
+            fired = self._make_room(status, room, fired, code, pieces)
         pieces.append(self.written(fired, code))
         return concat_matches(pieces)
+
+    def _make_room(self, status: int, room: int, fired: Fired, code: Code, pieces: list[Matches]) -> Fired:
+        """Enlarge what a kernel has found too small; what it has fired so far may be written into `pieces`."""
+        if status == RUNS_FULL:
+            self._grow_runs(room)
+        elif status == NODES_FULL:
+            pieces.append(self.written(fired, code))
+            self._make_room_for_nodes(room)
+        elif status == FIRED_FULL:
+            pieces.append(self.written(fired, code))
+            if len(fired) < 2 * room:
+                self.reserve(4 * room * FIRED.itemsize)
+                return _grown(fired, 4 * room)
+        elif status == SILENCES_FULL:
+            size = 2 * len(self.silences) + POOL
+            self.reserve(size * SILENCE.itemsize)
+            self.silences = _grown(self.silences, size)
+        return fired
 
     def pass_time(self, before: int, code: Code, groups: Groups) -> Matches:
         """What fires or times out because no event before `before` will come any more."""
@@ -194,8 +213,24 @@ class Shard:
         if live == 0 or (before <= self.counters[EARLIEST] and before != END):
             return NO_MATCHES
         fired = _records(FIRED, live)
-        pass_time(before, code, Pools(groups, self.runs, self.nodes, fired, self.counters))
-        return self.written(fired, code)
+        pieces: list[Matches] = []
+        status = DONE if code.window[SILENCES] == 0 else -1
+        while status != DONE:
+            pools = Pools(groups, self.runs, self.nodes, fired, self.silences, self.counters)
+            status = pass_silences(before, code, pools)
+            fired = self._make_room(status, _most_edges(code), fired, code, pieces)
+        pieces.append(self.written(fired, code))
+        if len(fired) < self.counters[LIVE]:
+            fired = _records(FIRED, int(self.counters[LIVE]))
+        pass_time(before, code, Pools(groups, self.runs, self.nodes, fired, self.silences, self.counters))
+        pieces.append(self.written(fired, code))
+        return concat_matches(pieces)
+
+    def take_silences(self) -> Silences:
+        """The silences that were over since the last time."""
+        count = int(self.counters[SILENCES_USED])
+        self.counters[SILENCES_USED] = 0
+        return self.silences[:count]
 
     def written(self, fired: Fired, code: Code) -> Matches:
         """The matches that the kernel has fired so far, with their paths. Asked for before nodes are given back."""
@@ -256,9 +291,29 @@ class Shard:
         self.nodes = _grown(self.nodes, size)
 
 
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Silences that were over in a step. They get the rows of a store from `first` on, those of a shard together; their
+    numbers until then are from -2 downwards, shard by shard in turn."""
+
+    silences: Silences
+    first: int
+    lengths: I64  # by shard
+
+    def rows(self, events: I64) -> I64:
+        """The numbers of events, and of silences as rows."""
+        rows, silent = events.copy(), np.flatnonzero(events < 0)
+        number, begin = -2 - events[silent], self.first + np.cumsum(self.lengths) - self.lengths
+        rows[silent] = begin[number % len(begin)] + number // len(begin)
+        return rows
+
+
+def _most_edges(code: Code) -> int:
+    return max(1, int(np.diff(code.edge_offset).max(initial=0)))
+
+
 def _room_for(code: Code, groups: Groups, group: int) -> int:
-    most_edges = max(1, int(np.diff(code.edge_offset).max(initial=0)))
-    return int(groups["live"][group]) * (most_edges + 1) + len(code.starts)
+    return int(groups["live"][group]) * (_most_edges(code) + 1) + len(code.starts) + len(code.begins)
 
 
 @dataclass
@@ -271,7 +326,7 @@ class Matcher:
 
     @classmethod
     def empty(cls, program: Program, shards: int, reserve: Reserve) -> Matcher:
-        return cls(program, [Shard.empty(reserve) for _ in range(shards)], _records(GROUP, 0))
+        return cls(program, [Shard.empty(reserve, number, shards) for number in range(shards)], _records(GROUP, 0))
 
     @property
     def live(self) -> int:
@@ -314,6 +369,23 @@ class Matcher:
         """What fires or times out because no event before `before` will come any more."""
         return concat_matches([shard.pass_time(before, self.program.code, self.groups) for shard in self.shards])
 
+    def begin(self, time: int) -> None:
+        """Let silences that come first begin at a time, before any event. There is one group."""
+        if self.groups["begun"][0] == 0:
+            shard, nothing = self.shards[0], _records(FIRED, 0)
+            begin_all(0, time, self.program.code,
+                      Pools(self.groups, shard.runs, shard.nodes, nothing, shard.silences, shard.counters))  # fmt: skip
+
+    def number_silences(self, first: int) -> Silent:
+        """The silences that were over since the last time, which are events from number `first` on from now."""
+        parts = [shard.take_silences() for shard in self.shards]
+        silent = Silent(np.concatenate(parts), first, np.array(list(map(len, parts))))
+        if len(silent.silences):
+            for shard in self.shards:
+                events = shard.nodes["event"][: shard.counters[NODES_USED]]
+                events[:] = silent.rows(events)
+        return silent
+
     def oldest_start(self) -> I64:
         """Per group, the first position of its earliest partial match (END if there is none)."""
         oldest = np.full(len(self.groups), END)
@@ -333,8 +405,8 @@ class Matcher:
         self.groups["head"][gone] = -1
         self.groups["live"][gone] = 0
 
-    def renumber_events(self, kept: I64) -> None:
-        """Events are numbered anew: event kept[i] becomes i."""
+    def renumber_events(self, number: I64) -> None:
+        """Events are numbered anew: event i becomes number[i]."""
         for shard in self.shards:
             used = shard.counters[NODES_USED]
-            shard.nodes["event"][:used] = np.searchsorted(kept, shard.nodes["event"][:used])
+            shard.nodes["event"][:used] = number[shard.nodes["event"][:used]]

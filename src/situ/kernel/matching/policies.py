@@ -48,10 +48,12 @@ class Waiting:
 
 
 class JudgedEvents(NamedTuple):
-    """What policies read of events, by event: time, position, and whether it is consumed, which they write."""
+    """What policies read of events, by event: time, position, whether it is a silence, and whether it is consumed. They
+    write the last."""
 
     time: I64
     position: I64
+    silent: np.ndarray
     consumed: U8
 
 
@@ -97,10 +99,10 @@ class Policies:
         What has been consumed is marked in `events`. Per group, `oldest` is where its earliest partial match starts,
         and `living` where the only match starts that may stay (with `once`).
         """
-        time, position, _ = events
+        time, position = events.time, events.position
         if self.program.automaton.ambiguous:
             new = new.take(np.flatnonzero(~_repeated(new)))
-        at_deadline = (new.timed_out != 0) | self.program.automaton.ends_in_absence
+        at_deadline = (new.timed_out != 0) | self.program.automaton.ends_in_absence | events.silent[new.completing]
         moment = np.where(at_deadline, END, position[new.completing])
         all_ = Waiting(
             concat_matches([self.waiting.matches, new]),
@@ -183,7 +185,7 @@ class Policies:
     def _settled(self, all_: Waiting, before: int, events: JudgedEvents, oldest: I64, living: I64) -> U8:
         """1: a complex event, 2: removed, 0: not yet certain."""
         matches, status, fires, moment = all_.matches, all_.status, all_.fires, all_.moment
-        time, position, consumed = events
+        time, position, consumed = events.time, events.position, events.consumed
         settled = np.zeros(len(matches), np.uint8)
         decided = status == DECIDED
         pending = status == UNDECIDED

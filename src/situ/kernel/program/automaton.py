@@ -30,6 +30,7 @@ from situ.graph.patterns import (
     Selector,
     Seq,
     Step,
+    can_be_empty,
     decidable,
     steps_of,
 )
@@ -39,6 +40,7 @@ from situ.kernel.program.fragments import (
     Exit,
     Fragment,
     Head,
+    Silence,
     easiest_exits,
     easiest_heads,
     easiest_ways,
@@ -58,6 +60,7 @@ class State:
     event_type: str
     conditions: tuple[Expression, ...]
     conjunction: int = 0  # states of one `and` have a number in common; 0 for all others
+    silent: bool = False  # takes time, not an event; without an alias, it waits for a silence that comes first
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,9 @@ class Edge:
     `refuses` (from `until`, about the alias `this`): an event that fulfils the target's conditions and these is not
     taken, and counts as the first one for `then`. It is said of the edge, because the slot that begins a repetition
     of an outer loop may also go on an inner one, which the outer loop's `until` does not concern.
+
+    With `length_us` it leads to a silence: it is taken when so much time has passed since the last slot was taken, or
+    since that of an edge that `stays` was.
     """
 
     source: int
@@ -83,11 +89,14 @@ class Edge:
     forbid: int = 0
     keep: int = 0
     refuses: tuple[Expression, ...] | None = None
+    length_us: int = 0
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
     """A test on passing events. `immediately`: only on the very next event. It rests once one of `unless` fired.
+    Without an event type, any event fires it.
 
     `refused` (True or False): whether it fires for events that `refuses` is true of, or for the others only.
     """
@@ -104,7 +113,7 @@ class Watch:
 @dataclass(frozen=True, slots=True)
 class Automaton:
     """`accepts[s]`: None, or the watches that must not have fired when a match ending in s fires (at the deadline,
-    if there are any: absence at the end)."""
+    if there are any: absence at the end). `begins` are the states that wait for a silence that comes first."""
 
     states: tuple[State, ...]
     starts: tuple[Start, ...]
@@ -114,6 +123,11 @@ class Automaton:
     ends_in_absence: bool
     ambiguous: bool
     selectors: tuple[tuple[str, Selector], ...]
+    begins: tuple[int, ...] = ()
+
+    @property
+    def has_silences(self) -> bool:
+        return any(state.silent for state in self.states)
 
     def watched_in(self, state: int) -> int:
         """The watches that are on while a partial match waits in `state`."""
@@ -130,9 +144,11 @@ class Automaton:
 
     @property
     def counts_positions(self) -> bool:
-        """Whether `immediately` occurs, so that events which no step accepts matter too."""
-        return any(e.contiguity is Contiguity.IMMEDIATELY for e in self.edges) or any(
-            w.immediately for w in self.watches
+        """Whether `immediately` or a silence occurs, so that events which no step accepts matter too."""
+        return (
+            self.has_silences
+            or any(e.contiguity is Contiguity.IMMEDIATELY for e in self.edges)
+            or any(w.immediately for w in self.watches)
         )
 
 
@@ -153,18 +169,20 @@ def pattern_to_automaton(pattern: Pattern) -> Automaton:
     for part in parts[last + 1 :]:
         assert isinstance(part, Absence)
         final = builder.forbid_absence(part, final)
+    begins = builder.begin(fragment.heads)
     accepts: list[int | None] = [None] * len(builder.states)
     for exit_ in final:
         accepts[exit_.state] = exit_.forbid
     return Automaton(
         states=tuple(builder.states),
-        starts=tuple(Start(head.state, head.refuses) for head in without_passing(fragment.heads)),
+        starts=tuple(Start(h.state, h.refuses) for h in without_passing(fragment.heads) if h.silence is None),
         edges=tuple(builder.edges),
         watches=tuple(builder.watches),
         accepts=tuple(accepts),
         ends_in_absence=last + 1 < len(parts),
         ambiguous=_is_ambiguous(pattern) or builder.has_parallel_edges,
         selectors=tuple((step.alias, step.selector) for step in steps_of(pattern) if step.selector is not None),
+        begins=tuple(begins),
     )
 
 
@@ -182,13 +200,13 @@ class _Builder:
         """Whether two edges lead from one slot to another: both may be open, and give the same match."""
         return len({(edge.source, edge.target) for edge in self.edges}) < len(self.edges)
 
-    def state(self, alias: str, event_type: str, conditions: Iterable[Expression]) -> int:
+    def state(self, alias: str, event_type: str, conditions: Iterable[Expression], silent: bool = False) -> int:
         if len(self.states) >= MOST_STATES:
             raise QueryError(
                 f"the pattern has more than {MOST_STATES:,} slots",
                 remedy="Lower the upper bounds of its loops, or leave them open: {n,}.",
             )
-        self.states.append(State(alias, event_type, tuple(conditions)))
+        self.states.append(State(alias, event_type, tuple(conditions), silent=silent))
         return len(self.states) - 1
 
     def connect(self, into: Fragment, exits: Iterable[Exit], heads: Iterable[Head], entry: Contiguity) -> None:
@@ -204,7 +222,34 @@ class _Builder:
                 into.edges.append(len(self.edges))
                 forbid = exit_.forbid | self.accepted_next(head.passed, entry, 0)
                 contiguity = head.contiguity(entry)
-                self.edges.append(Edge(exit_.state, head.state, contiguity, forbid, refuses=head.refuses))
+                edge = Edge(exit_.state, head.state, contiguity, forbid, refuses=head.refuses)
+                self.edges.append(edge if head.silence is None else self.silent_edge(edge, head.silence))
+
+    def silent_edge(self, edge: Edge, silence: Silence) -> Edge:
+        """An edge on which silences have a say. Immediately after what was before, any event breaks one."""
+        broken = silence.broken
+        if edge.contiguity is Contiguity.IMMEDIATELY and silence.length_us:
+            broken |= self.shared_watch(Watch("", THIS, ()))
+        return replace(
+            edge,
+            forbid=edge.forbid | broken,
+            keep=edge.keep | silence.kept,
+            length_us=silence.length_us,
+            stays=silence.stays,
+        )
+
+    def begin(self, heads: Iterable[Head]) -> list[int]:
+        """States that wait for the silences with which a match can begin: one for each, and one for each `and`."""
+        waiting: dict[tuple[int, int], int] = {}
+        for head in without_passing(heads):
+            if head.silence is None:
+                continue
+            conjunction = self.states[head.state].conjunction
+            key = (conjunction, -1 if conjunction else head.state)
+            if key not in waiting:
+                waiting[key] = self.state("", "", (), silent=True)
+            self.connect(Fragment(), [Exit(waiting[key])], [replace(head, own=None)], Contiguity.NEXT)
+        return list(waiting.values())
 
     def shared_watch(self, watch: Watch) -> int:
         """The bit of a watch whose marks no edge keeps, so that all who ask for the same can read one."""
@@ -224,6 +269,10 @@ class _Builder:
 
     def build(self, pattern: Pattern) -> Fragment:
         match pattern:
+            case Step(test, alias, silence_us=int(length_us)):
+                state = self.state(alias, "", (), silent=True)
+                broken = self.shared_watch(Watch(test.event_type, THIS, conjuncts(test.condition)))
+                return Fragment([Head(state, silence=Silence(broken, length_us=length_us))], [Exit(state)])
             case Step(test, alias, selector):
                 state = self.state(alias, test.event_type, conjuncts(test.condition))
                 return Fragment([Head(state, every=selector is not None)], [Exit(state)])
@@ -301,20 +350,37 @@ class _Builder:
         everything = frozenset(range(len(steps)))
         states: dict[tuple[frozenset[int], int], int] = {}
         number = 1 + max((state.conjunction for state in self.states), default=0)
+        breaking = {
+            i: self.watch(Watch(step.test.event_type, THIS, conjuncts(step.test.condition)))
+            for i, step in enumerate(steps)
+            if step.silence_us is not None
+        }
         for size in range(1, len(steps) + 1):
             for taken in map(frozenset, combinations(everything, size)):
                 for last in sorted(taken):
-                    step = steps[last]
-                    bound = {steps[i].alias for i in taken}
-                    checks = [check for _, check in decidable(steps, bound, step.alias)]
-                    state = self.state(step.alias, step.test.event_type, checks)
+                    state = self.state_of_conjunction(steps, taken, last, number)
                     states[taken, last] = state
-                    self.states[state] = replace(self.states[state], conjunction=number)
                     before = [Exit(states[taken - {last}, other]) for other in sorted(taken - {last})]
-                    self.connect(fragment, before, [Head(state)], Contiguity.EACH)
-        fragment.heads = [Head(states[frozenset({i}), i], every=True) for i in sorted(everything)]
+                    head = Head(state, silence=_silence_in(steps, breaking, taken - {last}, last))
+                    self.connect(fragment, before, [head], Contiguity.EACH)
+        fragment.heads = [
+            Head(states[frozenset({i}), i], every=True, silence=_silence_in(steps, breaking, frozenset(), i))
+            for i in sorted(everything)
+        ]
         fragment.exits = [Exit(states[everything, i]) for i in sorted(everything)]
         return fragment
+
+    def state_of_conjunction(self, steps: tuple[Step, ...], taken: frozenset[int], last: int, number: int) -> int:
+        """The state in which the steps `taken` have their events, and `last` was the last one to get it."""
+        step = steps[last]
+        if step.silence_us is not None:
+            state = self.state(step.alias, "", (), silent=True)
+        else:
+            bound = {steps[i].alias for i in taken}
+            checks = [check for _, check in decidable(steps, bound, step.alias)]
+            state = self.state(step.alias, step.test.event_type, checks)
+        self.states[state] = replace(self.states[state], conjunction=number)
+        return state
 
     def loop(self, loop: Loop) -> Fragment:
         """Repetitions written out one after another; an open end loops back onto the last one written."""
@@ -323,7 +389,7 @@ class _Builder:
             ended = self.shared_watch(Watch(loop.until.event_type, THIS, conjuncts(loop.until.condition)))
         whole, exits = Fragment(), [Exit(-1)]
         written = loop.high if loop.high is not None else max(loop.low, 1)
-        low = 0 if _can_be_empty(loop.body) else loop.low
+        low = 0 if can_be_empty(loop.body) else loop.low
         still_accepted = 0
         for repetition in range(1, written + 1):
             part = self.build(loop.body)
@@ -377,18 +443,16 @@ class _Builder:
         return mask
 
 
-def _can_be_empty(pattern: Pattern) -> bool:
-    match pattern:
-        case Step() | And():
-            return False
-        case Loop(body, low):
-            return low == 0 or _can_be_empty(body)
-        case Seq(parts):
-            return all(_can_be_empty(part.pattern) for part in parts if isinstance(part, Follow))
-        case Or(alternatives):
-            return any(map(_can_be_empty, alternatives))
-        case _:
-            assert_never(pattern)
+def _silence_in(steps: tuple[Step, ...], breaking: dict[int, int], taken: frozenset[int], last: int) -> Silence | None:
+    """What the silences of an `and`, with the watches that break them, ask of the way from `taken` to `last`.
+
+    All of them count from where the `and` began. What breaks one that is not over ends the match.
+    """
+    if not breaking:
+        return None
+    open_ = sum(bit for i, bit in breaking.items() if i not in taken)
+    rest = sum(bit for i, bit in breaking.items() if i not in taken and i != last)
+    return Silence(open_, rest, stays=bool(rest), length_us=steps[last].silence_us or 0)
 
 
 def _is_ambiguous(pattern: Pattern, in_loop: bool = False) -> bool:

@@ -24,12 +24,27 @@ Way = TypeVar("Way")
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """What silences ask of an edge.
+
+    It is closed by the watches `broken`, whose marks travel along `kept`. If it `stays`, silences go on counting from
+    where they began, as all of an `and` do. With `length_us` it is taken when so much time has passed.
+    """
+
+    broken: int
+    kept: int = 0
+    stays: bool = False
+    length_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """A slot that can come first, with its own contiguity; None: whatever leads into the fragment.
 
     The heads of an `and`, and steps with a selector, read `every` event, unless they are to follow immediately.
     `refuses` (from `until`, about the alias `this`): an event that fulfils the slot's conditions and these is passed
-    over. `passed` are the heads of the greedy loops before it that have to take nothing.
+    over. `passed` are the heads of the greedy loops before it that have to take nothing. `silence`: what a silence asks
+    of the way to this slot, or the silences of the `and` that it belongs to.
     """
 
     state: int
@@ -37,6 +52,7 @@ class Head:
     every: bool = False
     refuses: tuple[Expression, ...] | None = None
     passed: tuple[Head, ...] = ()
+    silence: Silence | None = None
 
     def contiguity(self, entry: Contiguity) -> Contiguity:
         if self.own is not None:

@@ -11,7 +11,7 @@ from situ.core.errors import QueryError
 from situ.core.time import format_duration
 from situ.graph.expressions import Expression
 from situ.graph.operators import Operator, Schema
-from situ.graph.patterns import Contiguity, steps_of
+from situ.graph.patterns import Contiguity, steps_of, tests_of
 from situ.graph.query import Case, From
 from situ.graph.typing import THIS, Scope, scope_of
 from situ.kernel.arrays import REPORTS_TIMED_OUT, Code
@@ -21,6 +21,7 @@ from situ.lang.unparse import unparse_expression
 
 MOST_TESTS = 64
 _CONTIGUITY = {Contiguity.NEXT: 0, Contiguity.EACH: 1, Contiguity.IMMEDIATELY: 2}
+_SILENCE = 3
 _ACCEPT = {False: 1, True: 2}
 
 
@@ -38,6 +39,18 @@ class Program:
     automaton: Automaton
     conditions: Conditions
     code: Code
+
+    @property
+    def remembers_groups(self) -> bool:
+        """Whether it matters which event of a group was the first one: silences that come first begin with it, unless
+        every event breaks them, and so lets them begin anyway."""
+        types = {test.event_type for test in tests_of(self.case.detect)}
+        return any(types - self._breaking(state) for state in self.automaton.begins)
+
+    def _breaking(self, state: int) -> set[str]:
+        """The types of which every event breaks a silence that is waited for in a state."""
+        watches = [self.automaton.watches[bit] for bit in _bits_of(self.automaton.watched_in(state))]
+        return {watch.event_type for watch in watches if not watch.conditions}
 
     def __str__(self) -> str:
         return "\n".join(_describe(self))
@@ -75,16 +88,17 @@ def _to_arrays(
     ]
     anchor = case.within.anchor if case.within is not None else None
     interest = [
-        _bits([tests[e.target] for e in edges[s]] + [watch_tests[w] for w in watched[s]]) for s in range(len(states))
+        _bits([tests[e.target] for e in edges[s] if not e.length_us] + [watch_tests[w] for w in watched[s]])
+        for s in range(len(states))
     ]
     impatient = [
         any(e.contiguity is Contiguity.IMMEDIATELY for e in edges[s])
-        or any(automaton.watches[w].immediately for w in watched[s])
+        or any(automaton.watches[w].immediately or not automaton.watches[w].event_type for w in watched[s])
         for s in range(len(states))
     ]
     result = compiler.result
     return Code(
-        state_variable=np.array([variables.index(s.alias) for s in states], np.int32),
+        state_variable=np.array([variables.index(s.alias) if s.alias else -1 for s in states], np.int32),
         state_test=np.array(tests, np.int32),
         state_code=ranges,
         state_accept=np.array(
@@ -98,10 +112,12 @@ def _to_arrays(
         state_impatient=np.array(impatient, np.uint8),
         edge_offset=_offsets(edges),
         edge_target=np.array([e.target for e in flat], np.int32),
-        edge_contiguity=np.array([_CONTIGUITY[e.contiguity] for e in flat], np.uint8),
+        edge_contiguity=np.array([_SILENCE if e.length_us else _CONTIGUITY[e.contiguity] for e in flat], np.uint8),
         edge_forbid=np.array([e.forbid for e in flat], np.uint64),
         edge_keep=np.array([e.keep for e in flat], np.uint64),
         edge_refuse=_refusals(compiler, [(e.refuses, states[e.target].event_type) for e in flat]),
+        edge_length=np.array([e.length_us for e in flat], np.int64),
+        edge_stays=np.array([e.stays for e in flat], np.uint8),
         watch_offset=_offsets(watched),
         watch_number=np.array([w for of_state in watched for w in of_state], np.int32),
         watch_test=np.array(watch_tests, np.int32),
@@ -112,21 +128,24 @@ def _to_arrays(
         watch_unless=np.array([w.unless for w in automaton.watches], np.uint64),
         starts=np.array([s.state for s in automaton.starts], np.int32),
         start_refuse=_refusals(compiler, [(s.refuses, states[s.state].event_type) for s in automaton.starts]),
+        begins=np.array(automaton.begins, np.int32),
         instructions=np.array(result.code, np.int32).reshape(-1, 3),
         whole_constants=np.array(result.whole_constants, np.int64),
         real_constants=np.array(result.real_constants, np.float64),
-        window=np.array([*_window(case), int(timed_out), _once(automaton, case)], np.int64),
+        window=np.array(
+            [*_window(case), int(timed_out), _once(automaton, case), int(automaton.has_silences)], np.int64
+        ),
     )
 
 
 def _compiled(
     compiler: ConditionCompiler, conditions: list[tuple[tuple[Expression, ...], str, str]]
 ) -> tuple[list[int], np.ndarray]:
-    """The test numbers and code ranges of many conditions; equal ones share their code."""
+    """The test numbers and code ranges of many conditions; equal ones share their code. -1: of no event type."""
     compiled: dict[tuple[tuple[Expression, ...], str, str], tuple[int, tuple[int, int]]] = {}
     for condition in conditions:
         if condition not in compiled:
-            compiled[condition] = compiler.compile(*condition)
+            compiled[condition] = compiler.compile(*condition) if condition[2] else (-1, (0, 0))
     ranges = np.array([compiled[c][1] for c in conditions], np.int32).reshape(-1, 2)
     return [compiled[c][0] for c in conditions], ranges
 
@@ -147,8 +166,12 @@ def _offsets(lists: Sequence[Sequence[object]]) -> np.ndarray:
 def _bits(numbers: list[int]) -> int:
     mask = 0
     for number in numbers:
-        mask |= 1 << number
+        mask |= 1 << number if number >= 0 else 0
     return mask
+
+
+def _bits_of(mask: int) -> list[int]:
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def _window(case: Case) -> tuple[int, int]:
@@ -204,16 +227,18 @@ def _describe(program: Program) -> list[str]:
         extra = _refusal(watch.refuses, "if" if watch.refused else "but not if")
         extra += ", the next event only" if watch.immediately else ""
         extra += f", unless {_mask(watch.unless)}" if watch.unless else ""
-        lines.append(f"  watch {number}: {watch.event_type}" + (f"({text})" if text else "") + extra)
-    starts = {start.state: "start" + _refusal(start.refuses, "but not if") for start in automaton.starts}
+        lines.append(f"  watch {number}: {watch.event_type or 'any event'}" + (f"({text})" if text else "") + extra)
+    starts = dict.fromkeys(automaton.begins, "begin")
+    starts |= {start.state: "start" + _refusal(start.refuses, "but not if") for start in automaton.starts}
     for number, state in enumerate(automaton.states):
         accepting = ("", "accept", "accept at deadline")[code.state_accept[number]]
         marks = [mark for mark in (starts.get(number), accepting) if mark]
         final = automaton.accepts[number]
         marks += [f"unless {_mask(final)}"] if final else []
         cross = _code_text(program, *code.state_code[number])
+        taken = f"by test {code.state_test[number]}" if not state.silent else "by silence" if state.alias else "waits"
         lines.append(
-            f"  state {number}: {state.alias} by test {code.state_test[number]}"
+            f"  state {number}: {state.alias + ' ' if state.alias else ''}{taken}"
             + (f" [{', '.join(marks)}]" if marks else "")
             + (f" if {cross}" if cross else "")
         )
@@ -221,7 +246,9 @@ def _describe(program: Program) -> list[str]:
             closed = f", closed by {_mask(edge.forbid)}" if edge.forbid else ""
             keeps = f", keeps {_mask(edge.keep)}" if edge.keep else ""
             refuses = _refusal(edge.refuses, "but not if")
-            lines.append(f"    {edge.contiguity.value} -> {edge.target}{refuses}{closed}{keeps}")
+            silence = f" after {format_duration(edge.length_us)}" if edge.length_us else ""
+            stays = ", from the same time on" if edge.stays else ""
+            lines.append(f"    {edge.contiguity.value} -> {edge.target}{silence}{refuses}{closed}{keeps}{stays}")
     return lines
 
 

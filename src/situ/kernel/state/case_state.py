@@ -43,9 +43,14 @@ class CaseState:
         self.policies.add_groups(len(self.groups))
 
     def marked_groups(self) -> np.ndarray:
-        """By group, whether it must be remembered although it may hold no event: a pause, or a start that lives."""
+        """By group, whether it must be remembered although it may hold no event: a pause, a start that lives, or that
+        it had an event with which a silence began."""
         self.make_room_for_groups()
-        return self.policies.paused | (self.matcher.groups["living"] >= 0)
+        groups = self.matcher.groups
+        marked = self.policies.paused | (groups["living"] >= 0)
+        if self.matcher.program.remembers_groups:
+            marked |= groups["begun"] > 0
+        return marked
 
     def retain(self, store: Store) -> None:
         """Keep of `store` the events that partial and waiting matches hold, and number them anew."""
@@ -53,13 +58,12 @@ class CaseState:
         held = np.zeros(len(store), np.bool_)
         self.matcher.mark_held(held)
         held[waiting.matches.path_event] = True
-        kept = np.flatnonzero(held)
-        self.matcher.renumber_events(kept)
+        number = np.cumsum(held) - 1  # by event, the number that it gets if it is kept
+        self.matcher.renumber_events(number)
         if len(waiting.matches):
-            events = np.searchsorted(kept, waiting.matches.path_event)
-            completing = np.searchsorted(kept, waiting.matches.completing)
+            events, completing = number[waiting.matches.path_event], number[waiting.matches.completing]
             waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
-        self.retained = store.take(kept)
+        self.retained = store.take(np.flatnonzero(held))
 
     def forget_idle_groups(self) -> None:
         """Where there are many, groups without a partial or waiting match start afresh with their next event."""
@@ -68,6 +72,7 @@ class CaseState:
         idle = self.groups.used
         used = np.count_nonzero(idle)
         idle[self.retained.group] = False
+        idle &= self.matcher.groups["live"][: len(idle)] == 0  # what waits for a silence may hold no event
         idle &= ~self.marked_groups()
         if used >= MANY_GROUPS and 2 * np.count_nonzero(idle) >= used:
             self._forget(idle)
@@ -90,6 +95,7 @@ class CaseState:
         self.matcher.groups["positions"][groups] = 0
         self.matcher.groups["selections"][groups] = 0
         self.matcher.groups["living"][groups] = -1
+        self.matcher.groups["begun"][groups] = 0
         self.policies.forget(groups)
 
 

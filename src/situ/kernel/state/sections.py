@@ -34,12 +34,12 @@ from situ.kernel.state.checks import (
     require_times,
     require_whole,
 )
-from situ.kernel.state.store import Store, concat_stores
+from situ.kernel.state.store import SILENT, Store, concat_stores
 
 _RUN_FIELDS = {
     "state": np.int32, "node": np.int64, "alive": np.uint64, "seen": np.uint64, "deadline": np.int64,
     "first_time": np.int64, "first_position": np.int64, "anchored": np.uint8, "extended": np.uint8,
-    "selection": np.int64,
+    "selection": np.int64, "wakes": np.int64, "since": np.int64,
 }  # fmt: skip
 _NODE_FIELDS = {"parent": np.int64, "event": np.int64, "state": np.int32}
 _EVENT_FIELDS = {"type_rank": np.int8, "time": np.int64, "position": np.int64, "consumed": np.uint8}
@@ -67,6 +67,8 @@ def sections_of(state: CaseState, chosen: np.ndarray, key_types: Sequence[pa.Dat
         columns["paused_until"] = pa.array(state.policies.paused_until[numbers])
     if state.policies.program.case.once:
         columns["living"] = pa.array(groups["living"][numbers])
+    if state.policies.program.automaton.begins:
+        columns["begun"] = pa.array(groups["begun"][numbers])
     by_event = _BySection.of(section[state.retained.group], len(numbers))
     events = state.retained.take(by_event.order)
     fields = {name: pa.array(getattr(events, name)) for name in _EVENT_FIELDS}
@@ -114,7 +116,10 @@ def _run_lists(matcher: Matcher, section: I64, event_group: I64, by_event: _BySe
     begin = np.cumsum(used) - used  # of each shard's nodes
     by_node = _BySection.of(section[event_group[node["event"]]], by_event.sections)
     by_run = _BySection.of(section[run["group"]], by_event.sections)
-    run["node"] = by_node.local[run["node"] + np.repeat(begin, list(map(len, live)))]
+    taken = run["node"] >= 0  # the others wait for a silence that comes first
+    number = run["node"] + np.repeat(begin, list(map(len, live)))
+    run["node"] = np.full(len(number), -1)
+    run["node"][taken] = by_node.local[number[taken]]
     parent = by_node.local[node["parent"] + np.repeat(begin, used)]
     node["parent"] = np.where(node["parent"] >= 0, parent, -1)
     node["event"] = by_event.local[node["event"]]
@@ -148,7 +153,8 @@ def put_sections(
     StateError if the program, which reads so many types, cannot have written them.
     """
     given = _case_sections(table, program, {name: column.type for name, column in state.retained.columns.items()})
-    require_between(given.events.type_rank, 0, input_types, "types of events")
+    least = SILENT if program.automaton.has_silences else 0
+    require_between(given.events.type_rank, least, input_types, "types of events")
     if ORIGINS in given.events.columns:
         require_whole(given.events.columns[ORIGINS], ORIGINS)
     before = state.groups.used.copy()
@@ -162,7 +168,7 @@ def put_sections(
     groups, policies = state.matcher.groups, state.policies
     groups["positions"][numbers_], groups["selections"][numbers_] = given.positions, given.selections
     policies.skip_past[numbers_] = given.skip_past
-    policies.paused_until[numbers_], groups["living"][numbers_] = marks
+    policies.paused_until[numbers_], groups["living"][numbers_], groups["begun"][numbers_] = marks
     first_event = len(state.retained) + np.cumsum(given.event_lengths) - given.event_lengths
     state.retained = concat_stores(state.retained, replace(given.events, group=numbers_[given.events.group]))
     _put_runs(given, state.matcher, numbers_, first_event)
@@ -170,16 +176,21 @@ def put_sections(
     return numbers_
 
 
-def _marks_of(table: pa.Table, policies: Policies) -> tuple[I64, I64]:
-    """Until when each section pauses, and where the only match starts that may stay; a rule has one of them or none."""
+def _marks_of(table: pa.Table, policies: Policies) -> tuple[I64, I64, I64]:
+    """Until when each section pauses, where the only match starts that may stay, and whether it had an event with which
+    silences began; where the rule asks for it."""
     paused_until, living = np.full(table.num_rows, BEGINNING), np.full(table.num_rows, -1)
+    begun = np.zeros(table.num_rows, np.int64)
     if isinstance(policies.after_match, Pause):
         paused_until = numbers(table.column("paused_until"), np.int64, "pauses")
         require_times(paused_until, "pauses")
     if policies.program.case.once:
         living = numbers(table.column("living"), np.int64, "starts")
         require_between(living, -1, FARTHEST, "starts")
-    return paused_until, living
+    if policies.program.automaton.begins:
+        begun = numbers(table.column("begun"), np.int64, "beginnings")
+        require_between(begun, 0, 2, "beginnings")
+    return paused_until, living, begun
 
 
 def _require_keys_of_events(state: CaseState, given: _CaseSections, numbers_: I64) -> None:
@@ -213,7 +224,7 @@ def _put_runs(given: _CaseSections, matcher: Matcher, group: I64, first_event: I
         run = shard.runs[runs_before : runs_before + len(section)]
         for name in _RUN_FIELDS:
             run[name] = runs[name][mine_runs]
-        run["node"] += first_node[section].astype(np.int32)
+        run["node"] += np.where(run["node"] >= 0, first_node[section], 0).astype(np.int32)
         run["group"] = group[section]
         _link(run, runs_before, matcher)
         _count(shard, len(mine_nodes), run)
@@ -233,7 +244,7 @@ def _link(run: np.ndarray, first: int, matcher: Matcher) -> None:
 
 def _count(shard: Shard, nodes: int, run: np.ndarray) -> None:
     earliest = int(shard.counters[EARLIEST]) if shard.counters[LIVE] else END
-    shard.counters[EARLIEST] = min(earliest, int(run["deadline"].min(initial=END)))
+    shard.counters[EARLIEST] = min(earliest, int(run["deadline"].min(initial=END)), int(run["wakes"].min(initial=END)))
     shard.counters[NODES_USED] += nodes
     shard.counters[RUNS_USED] += len(run)
     shard.counters[LIVE] += len(run)
@@ -337,6 +348,7 @@ def _may_follow(program: Program) -> np.ndarray:
     sources = np.repeat(np.arange(len(code.state_test)), np.diff(code.edge_offset))
     follows[sources, code.edge_target] = True
     follows[-1, code.starts] = True
+    follows[-1] |= follows[code.begins].any(axis=0)
     return follows
 
 
@@ -346,14 +358,20 @@ def _runs_of(column: pa.ChunkedArray, program: Program, nodes: _Elements) -> _El
     section, code = owners(runs.lengths), program.code
     field = runs.fields
     begin = (np.cumsum(nodes.lengths) - nodes.lengths)[section]
-    require_between(field["node"], 0, nodes.lengths[section], "nodes of partial matches")
-    require((nodes.fields["state"][field["node"] + begin] == field["state"]).all(), "partial matches are elsewhere")
+    require_between(field["state"], 0, len(code.state_test), "states of partial matches")
+    waits = np.isin(field["state"], code.begins)  # for a silence that comes first, before any event
+    require_between(field["node"], -1, nodes.lengths[section], "nodes of partial matches")
+    require(np.array_equal(field["node"] < 0, waits), "partial matches have no event")
+    taken = np.flatnonzero(~waits)
+    states = nodes.fields["state"][(field["node"] + begin)[taken]]
+    require(np.array_equal(states, field["state"][taken]), "partial matches are elsewhere")
     edges = np.array([(1 << int(count)) - 1 for count in np.diff(code.edge_offset)], np.uint64)
     watches = np.uint64((1 << len(code.watch_test)) - 1)
     require(((field["alive"] & ~edges[field["state"]]) == 0).all(), "partial matches wait for edges that are not there")
     require(((field["seen"] & ~watches) == 0).all(), "partial matches have seen what nobody watches")
     require(max(field["anchored"].max(initial=0), field["extended"].max(initial=0)) <= 1, "partial matches are marked")
-    require_times(field["deadline"], "deadlines")
+    for name in ("deadline", "wakes", "since"):
+        require_times(field[name], "deadlines")
     require_event_times(field["first_time"])
     require_between(field["first_position"], 0, FARTHEST, "positions of partial matches")
     return runs

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from situ.core.types import to_arrow
-from situ.kernel.arrays import I64, U8
+from situ.kernel.arrays import I64, U8, Silences
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat_arrays
 from situ.kernel.columns.evaluate import Rows
 from situ.kernel.matching.matcher import Matches
 from situ.kernel.matching.order import total_order
 from situ.kernel.matching.policies import first_events
 from situ.kernel.operator import ORIGIN_LIST, Context
+from situ.kernel.state.groups import GroupIndex
+
+#: The rank of what is no event.
+SILENT = -1
 
 
 @dataclass(slots=True)
@@ -23,7 +27,7 @@ class Store:
     """Rows of events of several types. Column `T.x` is attribute x of type T, null in rows of other types;
     `group.k` is the group's key; `_...` are columns that all types have."""
 
-    type_rank: np.ndarray  # int8: the rank of the event's type among the inputs
+    type_rank: np.ndarray  # int8: the rank of the event's type among the inputs; SILENT: a silence that is over
     time: I64
     group: I64
     position: I64
@@ -83,6 +87,28 @@ def empty_store(context: Context, stored: Mapping[str, tuple[str, ...]]) -> Stor
     columns |= {name: pa.array([], ORIGIN_LIST if name == ORIGINS else pa.float64()) for name in context.carried}
     empty = np.zeros(0, np.int64)
     return Store(np.zeros(0, np.int8), empty, empty, empty, np.zeros(0, np.uint8), columns)
+
+
+def silence_rows(
+    context: Context,
+    stored: Mapping[str, tuple[str, ...]],
+    silences: Silences,
+    groups: GroupIndex,
+    key_types: Sequence[pa.DataType],
+) -> Store:
+    """Silences that are over, as rows: they have a time, a group, and the position of the last event before."""
+    count = len(silences)
+    keys = dict(zip(context.group_by, groups.keys(silences["group"], key_types), strict=True))
+    columns = {}
+    for name, column in empty_store(context, stored).columns.items():
+        if name == ORIGINS:
+            columns[name] = pa.array([[]] * count, column.type)
+        elif name.startswith("group."):
+            columns[name] = keys[name.removeprefix("group.")]
+        else:
+            columns[name] = pa.nulls(count, column.type)
+    time, group, position = (silences[name].copy() for name in ("time", "group", "position"))
+    return Store(np.full(count, SILENT, np.int8), time, group, position, np.zeros(count, np.uint8), columns)
 
 
 def order_parts(

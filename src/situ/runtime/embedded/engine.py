@@ -7,7 +7,8 @@ import time as wall_clock
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -18,7 +19,7 @@ from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.memory import MemoryBudget
-from situ.core.time import BEGINNING, END
+from situ.core.time import BEGINNING, END, time_to_micros
 from situ.flow.clock import ONLY_SOURCE, Clock
 from situ.flow.flow import Flow, Port
 from situ.flow.inbox import latest
@@ -104,7 +105,8 @@ class Engine:
     `sources` has, by stream, the names of its sources, where rows come from several and are given with their names
     (`feed(rows, source=...)`): each has its own watermark, and time has passed where it has on all of them.
     `clock`, in seconds, counts how long streams are silent; `wall_time`, in seconds since the epoch, tells which rows
-    lie ahead of it.
+    lie ahead of it. `start`: when silences that come first begin, in rules without groups; if not given, with the
+    first event.
 
     >>> engine = Engine('''
     ...     stream Reading(sensor int, value double, ts int) time ts in s
@@ -128,11 +130,14 @@ class Engine:
     sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
     clock: Callable[[], float] = wall_clock.monotonic
     wall_time: Callable[[], float] = wall_clock.time
+    start: datetime | None = None
     graph: OperatorGraph = field(init=False)
 
     def __post_init__(self) -> None:
         query = parse(self.query) if isinstance(self.query, str | Path) else self.query
         self.graph = query if isinstance(query, OperatorGraph) else resolve(query, self.functions)
+        if self.start is not None:
+            self.graph = replace(self.graph, start_us=time_to_micros(self.start))
         for message in warnings_of(self.graph):
             warnings.warn(message, SituWarning, stacklevel=3)
         plain = without_moving(self.graph)

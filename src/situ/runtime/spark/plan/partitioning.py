@@ -7,7 +7,7 @@ from typing import TypeAlias, assert_never
 
 from situ.core.time import UNITS, format_duration
 from situ.graph.operators import Operator
-from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Seq, Step, steps_of
+from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Seq, Step, first_silences, steps_of
 from situ.graph.query import AfterMatch, Case, Pause, Rule
 from situ.graph.rule_properties import compares_matches, is_one_event, longest_us
 
@@ -115,6 +115,8 @@ def _span(case: Case) -> int | str:
     """How long after its first event a match can depend on events; or why there is no such time."""
     if case.once:
         return "`detect once` reaches across slices of time"
+    if first_silences(case.detect):
+        return "a silence that comes first counts from what was before, in another slice of time"
     if case.consuming:
         return "consumption reaches across slices of time"
     if any(step.selector is not None for step in _steps_that_may_begin(case.detect)):
