@@ -1,9 +1,9 @@
 """Siddhi's own pattern and sequence cases as situ text (siddhi_patterns.jsonl, Apache-2.0, from Siddhi's tests).
 
 `read_app` reads the part of SiddhiQL that occurs in the cases, `to_situ` says a query of it as one subscription `M`.
-What decides is the shape of a query alone, never its events. Some texts are narrower than Siddhi's query and agree on
-the events of the cases: `every (e1 -> e2) -> e3` takes pairs that overlap, too, and without `once` each event that the
-first step takes has its matches, also where `every` stands further behind.
+The shape of a query decides how it is said, never its events. Some texts match more than Siddhi's query does, and agree
+on the events of the cases: pairs of `every (e1 -> e2) -> e3` may overlap, and where `every` stands further behind, each
+event that the first step takes has matches, not the first one only.
 """
 
 from __future__ import annotations
@@ -331,8 +331,8 @@ class Saying:
         parts = pattern.parts if isinstance(pattern, Chain) else (pattern,)
         self._last = parts[-1]
         self.text = self._chain(parts)
-        if (breaking := self._breaking(parts[0])) is not None:
-            self.text = f"({self._test(breaking)} as broken then {breaking.stream}(false) as never) or ({self.text})"
+        if guard := guarded(parts[0]):
+            self.text = self._or_broken(guard[0])
 
     def expression(self, text: str) -> str:
         return re.sub(
@@ -350,12 +350,9 @@ class Saying:
         function = "last" if index and index.startswith("last") else "first"
         return f"{function}({alias}.{attribute}, {(index or '').removeprefix('last').removeprefix('-') or 0})"
 
-    def _breaking(self, first: Part) -> Absent | None:
-        """What ends the only try there is when it comes before the first step. A silence that comes first begins anew
-        in a pattern, and is broken for ever in a sequence."""
-        if guard := guarded(first):
-            return guard[0]
-        return first if self._strict and isinstance(first, Absent) else None
+    def _or_broken(self, absent: Absent) -> str:
+        """What must not come before the first step is a start itself, which `once` lets live and which has no match."""
+        return f"({self._test(absent)} as broken then {absent.stream}(false) as never) or ({self.text})"
 
     def _chain(self, parts: tuple[Part, ...]) -> str:
         first, rest = parts[0], parts[1:]
