@@ -360,7 +360,11 @@ class _Builder:
                 for last in sorted(taken):
                     state = self.state_of_conjunction(steps, taken, last, number)
                     states[taken, last] = state
-                    before = [Exit(states[taken - {last}, other]) for other in sorted(taken - {last})]
+                    before = [
+                        Exit(states[taken - {last}, other])
+                        for other in sorted(taken - {last})
+                        if not _together_later(steps, other, last)
+                    ]
                     head = Head(state, silence=_silence_in(steps, breaking, taken - {last}, last))
                     self.connect(fragment, before, [head], Contiguity.EACH)
         fragment.heads = [
@@ -441,6 +445,12 @@ class _Builder:
                 watch = replace(watch, unless=unless | self.shared_watch(refused))
             mask |= self.shared_watch(watch)
         return mask
+
+
+def _together_later(steps: tuple[Step, ...], one: int, other: int) -> bool:
+    """Whether two silences of an `and` are over together, and the first of them comes later in the text: of such, one
+    order is enough."""
+    return steps[one].silence_us is not None and steps[one].silence_us == steps[other].silence_us and one > other
 
 
 def _silence_in(steps: tuple[Step, ...], breaking: dict[int, int], taken: frozenset[int], last: int) -> Silence | None:
