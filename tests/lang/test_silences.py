@@ -71,6 +71,7 @@ def test_a_shape_for_people() -> None:
         ("A then no X for 2 s as q consuming q", "`consuming q` names a silence"),
         ("A then no X for 2 s as q after match skip to first q", "`after match q` names a silence"),
         ("A as q then no X for 2 s as q", "two steps are called 'q'"),
+        ("A then (B as b and no X(v > b.v) for 2 s) within 9 s", "a silence of an `and` reads 'b'"),
         ("no X for 1000000 d", "`no X` lasts longer than a hundred years"),
     ],
 )

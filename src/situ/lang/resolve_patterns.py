@@ -289,7 +289,15 @@ def _check_silent_parts(pattern: Pattern, *, endless: bool, entry: Contiguity = 
     match pattern:
         case Step():
             return
-        case And():
+        case And(steps):
+            for step in steps:
+                read = aliases_of(step.test.condition) if step.silence_us and step.test.condition else frozenset()
+                for alias in sorted(read & {other.alias for other in steps}):
+                    raise QueryError(
+                        f"a silence of an `and` reads {alias!r}, which is another step of it",
+                        place=step.test.place,
+                        remedy="It begins with the `and`, when that step may not have come: let the silence follow it.",
+                    )
             if silent and entry is Contiguity.IMMEDIATELY:
                 raise QueryError(
                     "`immediately` stands before an `and` with a silence",
