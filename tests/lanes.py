@@ -1,8 +1,8 @@
 """What `make test` runs: two lanes of commands, side by side.
 
-One lane has all tests of Spark, in one process, which so starts one Java, and the kernel's tests once more without the
-JIT. The other one has all that needs no Spark: lint and the other tests. While the second lane lints, the first one
-compiles the kernel, so that nothing is compiled twice.
+One lane has all tests of Spark, in one process, which so starts one Java, the kernel's tests once more without the JIT,
+and the planner's. The other one has lint and all other tests, which need no Spark. While the second lane lints, the
+first one compiles the kernel, so that nothing is compiled twice.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ WITHOUT_JIT = (
     ),
     *("tests/network/test_ways.py", "tests/placement/test_fronts.py"),
 )
+
+
+#: What the lane of Spark has time for.
+PLANS = ("tests/placement", "tests/network")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +86,16 @@ def lanes() -> dict[str, list[Step]]:
                 f"not spark and not slow and not jit_only and {LEFT_OUT}",
                 NUMBA_DISABLE_JIT="1",
             ),
+            pytest_step("tests of plans", *PLANS, "-m", f"not spark and {LEFT_OUT}"),
         ],
         "others": [
             tool("ruff", "check"),
             tool("ruff", "format", "--check"),
             tool("mypy"),
             tool("lint-imports"),
-            pytest_step("all other tests", "-m", f"not spark and {LEFT_OUT}"),
+            pytest_step(
+                "all other tests", *(f"--ignore={folder}" for folder in PLANS), "-m", f"not spark and {LEFT_OUT}"
+            ),
         ],
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +20,7 @@ from seed_blocks import blocks
 from silences import quiet_scenario
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from strategies import Scenario, make_rows, random_scenario, scenarios
+from strategies import SECOND, Scenario, make_rows, random_scenario, scenarios
 
 pytestmark = pytest.mark.usefixtures("short_slices")
 
@@ -78,7 +79,14 @@ def quiet(seed: int) -> Question:
     return scenario_to_question(f"quiet {seed}", quiet_scenario(seed, watermark_s=WATERMARK_S))
 
 
+def quiet_from_a_start(seed: int) -> Question:
+    """The same; those that come first begin at a time that the engine is told."""
+    question = quiet(seed)
+    return replace(question, graph=replace(question.graph, start_us=(seed % 5 - 2) * SECOND))
+
+
 QUICK_ONES = {way: ENGINES[way] for way in ("embedded whole", "embedded in pieces", "batch stage")}
+EMBEDDED = {way: ENGINES[way] for way in ("embedded whole", "embedded in pieces", "embedded with restarts")}
 #: What writes and reads snapshots after every piece.
 KEEPING = {way: ENGINES[way] for way in ("embedded with restarts", "stream stage")}
 
@@ -116,6 +124,11 @@ def test_silences(block: int) -> None:
 @blocks(1, 2, 20)
 def test_silences_with_their_state_as_bytes(block: int) -> None:
     in_blocks(20, block, quiet, KEEPING)
+
+
+@blocks(1, 2, 20)
+def test_silences_from_a_start(block: int) -> None:
+    in_blocks(20, block, quiet_from_a_start, EMBEDDED)
 
 
 @CHECKS

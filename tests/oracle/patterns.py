@@ -33,6 +33,10 @@ from situ.graph.query import AfterMatch, Case, From, Pause, Skip, Within
 Firing: TypeAlias = tuple[float, int, int]
 
 
+#: A position before that of a silence that is over before the first event.
+BEFORE_ALL = -2
+
+
 @dataclass(frozen=True, slots=True)
 class PatternMatch:
     """A match, or a timed-out partial match."""
@@ -174,19 +178,19 @@ def skip(after_match: AfterMatch, aliases: list[str], matches: list[PatternMatch
 
 
 def skip_point(after_match: AfterMatch, match: PatternMatch) -> int:
-    """Matches that start up to this position go; -1 for none."""
+    """Matches that start up to this position go; BEFORE_ALL for none."""
     events = events_of_alias(match.placed, after_match.alias) if after_match.alias is not None else []
     match after_match.skip:
         case Skip.NONE:
-            return -1
+            return BEFORE_ALL
         case Skip.TO_NEXT:
             return match.positions[0]
         case Skip.PAST_LAST:
             return match.positions[-1]
         case Skip.TO_FIRST:
-            return events[0] - 1 if events else -1
+            return whole(events[0]) - 1 if events else BEFORE_ALL
         case Skip.TO_LAST:
-            return events[-1] - 1 if events else -1
+            return whole(events[-1]) - 1 if events else BEFORE_ALL
         case _:
             assert_never(after_match.skip)
 

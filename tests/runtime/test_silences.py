@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from cli.command import situ
 from situ.core.errors import InputError, SituError
 from situ.runtime.embedded import Engine
 
@@ -74,8 +77,7 @@ def test_a_silence_is_over_while_nothing_comes() -> None:
 
 
 def test_a_silence_that_comes_first_begins_where_the_engine_is_told() -> None:
-    query = "\n".join((BEAT, "subscribe Quiet detect no Beat for 5 s then Beat as b assign ts = b.ts within 1 min"))
-    query = query.replace(" assign ts = b.ts within 1 min", " within 1 min assign ts = b.ts")
+    query = f"{BEAT}\nsubscribe Quiet detect no Beat for 5 s then Beat as b within 1 min assign ts = b.ts"
     rows = beats((8, 1), (10, 1))
     (untold,) = Engine(query).run(rows)
     assert untold.complex_events["Quiet"].num_rows == 0
@@ -106,8 +108,7 @@ def test_a_silence_around_a_consumer() -> None:
     """
     cars = pa.table({"id": [1, 1, 1], "x": [0.0, 0.0, 0.0], "y": [0.0, 0.0, 0.0], "ts": [0, 3, 6]})
     lamps = pa.table({"id": [7, 8], "x": [5.0, 500.0], "y": [0.0, 0.0], "ts": [4, 1]})
-    output = Engine(query)
-    outputs = list(output.run({"Car": cars, "Lamp": lamps}))
+    outputs = list(Engine(query).run({"Car": cars, "Lamp": lamps}))
     since = [row["since"] for one in outputs for row in one.complex_events["Dark"].to_pylist()]
     assert sorted(since) == [0, 6]
 
@@ -117,3 +118,24 @@ def test_memory_is_asked_for_before_too_many_silences() -> None:
     with pytest.raises(SituError) as refused:
         list(Engine(query, memory=2**28).run(beats(*((second, second) for second in range(200)))))
     assert not isinstance(refused.value, InputError)
+
+
+def test_the_command_line_says_when_the_first_silence_begins(tmp_path: Path) -> None:
+    query = f"{BEAT}\nsubscribe Quiet detect no Beat for 5 s then Beat as b within 1 min assign ts = b.ts\n"
+    (tmp_path / "quiet.situ").write_text(query)
+    pq.write_table(beats((8, 1), (10, 1)), tmp_path / "beats.parquet")
+    arguments = [
+        "run",
+        tmp_path / "quiet.situ",
+        "--source",
+        f"Beat={tmp_path / 'beats.parquet'}",
+        "--engine",
+        "embedded",
+    ]
+    assert "0 complex events" in situ(*arguments)[1]
+    assert "1 complex event" in situ(*arguments, "--start", "1970-01-01T00:00:02")[1]
+    for_spark = situ(*arguments[:-1], "spark", "--start", "1970-01-01T00:00:02")[2]
+    assert "--start is for the embedded engine" in for_spark
+    assert "and --follow runs on Spark" in situ(*arguments[:-2], "--follow", "--start", "1970-01-01T00:00:02")[2]
+    code, _, error = situ(*arguments, "--start", "soon")
+    assert (code, "--start 'soon' is no time" in error) == (1, True)

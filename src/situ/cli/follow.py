@@ -10,16 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from situ.cli.engines import OnSpark
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.run import addresses_of_streams, say_if_compiling
-from situ.cli.run_options import SHOWN, FollowOptions, RunOptions, refuse_with_follow
+from situ.cli.run_options import SHOWN, FollowOptions, RunOptions, refuse_with_follow, time_given
 from situ.core.errors import InputError, SituError
-from situ.core.time import format_duration, parse_duration, time_to_micros
+from situ.core.time import format_duration, parse_duration
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.io.addresses import shown_address
@@ -114,7 +113,9 @@ def job_of(
         levels=options.levels,
         out=out,
         permissions=permissions,
-        clock_back_to_us=None if options.clock_back_to is None else _time(options.clock_back_to),
+        clock_back_to_us=None
+        if options.clock_back_to is None
+        else time_given("--clock-back-to", options.clock_back_to),
     )
 
 
@@ -127,16 +128,6 @@ def _interval(text: str) -> int:
     if micros < 1000:
         raise InputError(f"--every {format_duration(micros)} is shorter than a millisecond", remedy=remedy)
     return micros
-
-
-def _time(text: str) -> int:
-    try:
-        return time_to_micros(datetime.fromisoformat(text.strip()))
-    except ValueError as error:
-        raise InputError(
-            f"--clock-back-to '{text}' is no time",
-            remedy="Write it as 2026-03-01T10:00:00, which is UTC, or with a zone: 2026-03-01T11:00:00+01:00.",
-        ) from error
 
 
 def session_conf(spark: OnSpark, manifest: Manifest | None, addresses: list[str]) -> dict[str, str]:

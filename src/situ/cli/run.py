@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from situ.cli.engines import OnSpark
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder, StagedResults
-from situ.cli.run_options import SHOWN, RunOptions, refuse_without_follow
+from situ.cli.run_options import SHOWN, RunOptions, refuse_without_follow, time_given
 from situ.cli.summary import Summary
 from situ.core.errors import InputError
 from situ.core.memory import parse_memory
@@ -50,6 +50,13 @@ def run_file(options: RunOptions, spark: OnSpark | None) -> Summary:
     start = time.perf_counter()
     module = import_functions(options.functions)
     graph = resolve(read_query(options.file))
+    if options.start is not None:
+        graph = replace(graph, start_us=time_given("--start", options.start))
+        if spark is not None:
+            raise InputError(
+                "--start is for the embedded engine",
+                remedy="Add --engine embedded, or leave it out: silences that come first begin with the first event.",
+            )
     if out is not None:
         require_names(graph, FolderNames())
     paths = paths_of_streams(graph, options.source or [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +11,7 @@ import typer
 
 from situ.cli.options import AsJson, Conf, EngineName, Functions, Master, Memory, QueryFile
 from situ.core.errors import InputError
+from situ.core.time import time_to_micros
 from situ.io.addresses import is_url, shown_address
 from situ.io.permissions import GROUP_READABLE, PRIVATE, Permissions
 
@@ -49,6 +51,16 @@ GroupReadable = Annotated[
 Limit = Annotated[
     int | None,
     typer.Option(min=0, metavar="N", help="Complex events to show per subscription. Default: 10.", show_default=False),
+]
+
+Start = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="When silences that come first begin (detect no X for 5 s ...), in rules without groups, on the embedded "
+        "engine: 2026-03-01T10:00:00, in UTC. Default: with the first event.",
+        show_default=False,
+    ),
 ]
 
 FOLLOW = "With --follow"
@@ -172,6 +184,7 @@ class RunOptions:
     overwrite: Overwrite = False
     group_readable: GroupReadable = False
     limit: Limit = None
+    start: Start = None
     follow: Follow = False
     follow_options: FollowOptions = field(default_factory=FollowOptions)
     engine_options: EngineOptions = field(default_factory=EngineOptions)
@@ -182,6 +195,17 @@ class RunOptions:
     def permissions(self) -> Permissions:
         """Who may read what the command writes."""
         return GROUP_READABLE if self.group_readable else PRIVATE
+
+
+def time_given(option: str, text: str) -> int:
+    """The time that an option says, in microseconds; InputError if it is none."""
+    try:
+        return time_to_micros(datetime.fromisoformat(text.strip()))
+    except ValueError as error:
+        raise InputError(
+            f"{option} '{text}' is no time",
+            remedy="Write it as 2026-03-01T10:00:00, which is UTC, or with a zone: 2026-03-01T11:00:00+01:00.",
+        ) from error
 
 
 def refuse_without_follow(options: RunOptions) -> None:
@@ -205,6 +229,9 @@ def refuse_with_follow(options: RunOptions) -> None:
         remedy = "Leave out --overwrite. To begin anew, give a new --checkpoint and a new --out."
     elif options.limit is not None:
         cause, remedy = f"--follow shows the last {SHOWN} complex events of each subscription", "Leave out --limit."
+    elif options.start is not None:
+        cause = "--start is for the embedded engine, and --follow runs on Spark"
+        remedy = "Leave it out: silences that come first begin with the first event."
     elif follow.checkpoint is None:
         cause = "--follow needs a place to keep how far it is"
         remedy = "Add --checkpoint DIR: an empty directory, or one that does not exist yet."

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from situ.core.memory import MemoryBudget
+from situ.core.time import BEGINNING
 from situ.core.types import to_arrow
 from situ.graph.patterns import is_plain
 from situ.graph.query import Within
@@ -95,10 +96,8 @@ class CaseRun:
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         self.state.policies.passed = before
-        if self.context.start_us is not None and self.program.automaton.begins and not self.context.group_by:
-            self.state.groups.numbers([], 1)
-            self.state.make_room_for_groups()
-            self.state.matcher.begin(self.context.start_us)
+        if self.context.start_us is not None and before > BEGINNING:
+            self._begin(self.context.start_us)
         if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
         new = self._candidates(inputs)
@@ -124,6 +123,13 @@ class CaseRun:
         stayed = matches.take(np.flatnonzero(~timed_out))
         gone = matches.take(np.flatnonzero(timed_out))
         return Produced(self._complex(stayed, store), self._complex(gone, store), low, selections)
+
+    def _begin(self, start_us: int) -> None:
+        """As soon as time passes, silences that come first have begun at the start."""
+        if self.program.automaton.begins and not self.context.group_by:
+            self.state.groups.numbers([], 1)
+            self.state.make_room_for_groups()
+            self.state.matcher.begin(start_us)
 
     def _waits_for(self, before: int) -> bool:
         """Whether the passing of time alone can change anything."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cached_property, reduce
 from pathlib import Path
@@ -71,13 +71,12 @@ def detect(
     levels: int | None = None,
     changed: Collection[str] = (),
     clock_back_to: datetime | None = None,
-    start: datetime | None = None,
 ) -> Detection:
     """The situations that a query finds in DataFrames, one for each of its streams: by the streams' names, or by itself
     where the query has one stream only. The query may be a text, or the `Path` of a file.
 
     Nothing runs until Spark is asked for rows of the result. `show_definitions` gives the complex events of definitions
-    too. `start`: when silences that come first begin, in rules without groups; if not given, with the first event.
+    too.
 
     Streaming DataFrames give streaming DataFrames. Four settings are theirs alone. State is kept in `shards` (if not
     given, as many as `spark.sql.shuffle.partitions`), however many group keys there are. `levels` gives the checkpoint
@@ -88,8 +87,6 @@ def detect(
     """
     parsed = parse(query) if isinstance(query, str | Path) else query
     graph = parsed if isinstance(parsed, OperatorGraph) else resolve(parsed, functions)
-    if start is not None:
-        graph = replace(graph, start_us=time_to_micros(start))
     for message in warnings_of(graph):
         warnings.warn(message, SituWarning, stacklevel=2)
     given = dataframes_by_stream(graph, streams)
