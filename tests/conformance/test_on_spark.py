@@ -27,7 +27,7 @@ from conformance.question import (
 from conformance.spark_batch import SparkBatch
 from conformance.spark_streaming import SparkStreaming
 from conformance.test_cases import FILES, only_subscribed
-from conformance.test_random_queries import answer, one_rule, several_rules
+from conformance.test_random_queries import answer, one_rule, quiet, several_rules
 from conformance.ways import NOT_IN_TASKS, WAYS
 from situ.runtime.spark.plan.plan import plan_on_spark
 from strategies import random_scenario
@@ -168,3 +168,15 @@ def test_random_queries_in_streams(spark: SparkSession, tmp_path: Path) -> None:
     assert len(plan.stages) > 1
     assert all(words in str(plan) for words in ("run by key", "run by slices", "run in one task"))
     check_questions(SparkStreaming(spark, tmp_path), questions, 1)
+
+
+@pytest.mark.storm
+def test_silences(spark: SparkSession, tmp_path: Path) -> None:
+    """Where they come first, in groups, in slices of time and in one task, over tables and over streams."""
+    questions = [quiet(seed) for seed in range(24)]
+    questions = [q for q in questions if answer(q)]
+    for begin in range(0, len(questions), TOGETHER):
+        check_questions(SparkBatch(spark, mixed=True), questions[begin : begin + TOGETHER], begin)
+    endless = [q for q in questions if not q.ends_only][:TOGETHER]
+    check_questions(SparkStreaming(spark, tmp_path), endless, 1)
+    assert any(count for q in endless for rows in (answer(q) or {}).values() for count in rows.values())
