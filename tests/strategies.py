@@ -45,6 +45,7 @@ from situ.graph.patterns import (
     Selector,
     Seq,
     Step,
+    first_steps,
     reads_each,
 )
 from situ.graph.query import (
@@ -258,7 +259,7 @@ class Pen:
             case = replace(case, consuming=(self.one_of(*aliases),))
         elif self.chance(25):
             rule = replace(rule, after_match=self.after_match(aliases))
-        elif not plain and not reads_each(case.detect) and self.chance(15):
+        elif not plain and _may_be_once(case.detect) and self.chance(15):
             case = replace(case, once=True)
         return replace(rule, cases=(replace(case, assign=assign(rule)),))
 
@@ -333,6 +334,11 @@ class Pen:
         if rule.group_by:
             assign.append(Assignment("k", GroupKey("k")))
         return tuple(assign)
+
+
+def _may_be_once(pattern: Pattern) -> bool:
+    """Whether `once` may stand before a pattern."""
+    return not reads_each(pattern) and all(step.selector is None for step in first_steps(pattern))
 
 
 def is_list(expression: Expression) -> bool:

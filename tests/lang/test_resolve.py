@@ -306,6 +306,8 @@ REFUSED = [
     ("subscribe Q detect once A then each B within 1 s", "4:13", "`once` and `each` stand together", "write `then`"),
     ("subscribe Q detect once A then B{2} each within 1 s", "4:13", "`once` and `each` stand together", "write `then`"),
     ("subscribe Q detect once (A or (A as c then each B)) within 1 s", "4:13", "`once` and `each`", "write `then`"),
+    ("subscribe Q detect once last A then B within 1 s", "4:30", "`once` and `last` both choose the event", "leave"),
+    ("subscribe Q detect once A and first B within 1 s", "4:37", "`once` and `first` both choose the event", "leave"),
     ("subscribe Q detect once A consuming A", "4:13", "`once` and `consuming` stand together", "leave `consuming` out"),
     ("subscribe Q detect once A after match pause 1 h", "4:13", "`once` and `after match`", "leave `after match` out"),
     ("subscribe Q detect once A within 1 s report timed out", "4:13", "`once` and `report timed out`", "out"),

@@ -219,33 +219,36 @@ def decidable(steps: tuple[Step, ...], bound: Set[str], last: str) -> Iterator[t
                 yield step, conjunct
 
 
-def first_silences(pattern: Pattern) -> list[Step]:
-    """The silences with which a match can begin.
+def first_steps(pattern: Pattern) -> list[Step]:
+    """The steps with which a match can begin; of an `and`, all of them.
 
-    >>> a, quiet = Step(EventTest("A"), "a"), Step(EventTest("B"), "quiet", silence_us=5)
-    >>> [step.alias for step in first_silences(Seq((Follow(Loop(a, 0, 1)), Follow(quiet))))]
-    ['quiet']
-    >>> first_silences(Seq((Follow(a), Follow(quiet))))
-    []
+    >>> a, b = Step(EventTest("A"), "a"), Step(EventTest("B"), "b")
+    >>> [step.alias for step in first_steps(Seq((Follow(Loop(a, 0, 1)), Follow(b), Follow(a))))]
+    ['a', 'b']
     """
     match pattern:
         case Step():
-            return [pattern] if pattern.silence_us is not None else []
+            return [pattern]
         case Loop(body):
-            return first_silences(body)
-        case And():
-            return list(silences_of(pattern))
+            return first_steps(body)
+        case And(parts_in_any_order):
+            return list(parts_in_any_order)
         case Or(alternatives):
-            return [step for alternative in alternatives for step in first_silences(alternative)]
+            return [step for alternative in alternatives for step in first_steps(alternative)]
         case Seq(parts):
-            found = []
+            steps: list[Step] = []
             for part in (part.pattern for part in parts if isinstance(part, Follow)):
-                found += first_silences(part)
+                steps += first_steps(part)
                 if not can_be_empty(part):
                     break
-            return found
+            return steps
         case _:
             assert_never(pattern)
+
+
+def first_silences(pattern: Pattern) -> list[Step]:
+    """The silences with which a match can begin."""
+    return [step for step in first_steps(pattern) if step.silence_us is not None]
 
 
 def can_be_empty(pattern: Pattern) -> bool:

@@ -11,7 +11,18 @@ from situ.core.functions import Functions
 from situ.core.types import List, Type
 from situ.graph.expressions import Aggregate, Attribute, EventTime, GroupKey, WholeEvent
 from situ.graph.operators import Schema
-from situ.graph.patterns import NAMELESS, Absence, And, EventTest, Seq, Step, reads_each, steps_of, tests_of
+from situ.graph.patterns import (
+    NAMELESS,
+    Absence,
+    And,
+    EventTest,
+    Seq,
+    Step,
+    first_steps,
+    reads_each,
+    steps_of,
+    tests_of,
+)
 from situ.graph.query import AfterMatch, Aggregation, Assignment, Case, From, Join, Pause, Rule, Window
 from situ.graph.typing import Scope, inputs_of, post_scope, pre_schema, scope_of, type_of
 from situ.lang.resolve_expressions import Sight, resolve_names
@@ -240,6 +251,13 @@ def _check_once(rule: Rule, case: Case, place: Place | None) -> None:
             place=place,
             remedy="`each` asks for every match, `once` for one: write `then`, or leave `once` out.",
         )
+    for step in first_steps(case.detect):
+        if step.selector is not None:
+            raise QueryError(
+                f"`once` and `{step.selector.value}` both choose the event with which the match begins",
+                place=step.test.place or place,
+                remedy=f"`once` keeps the first one that gets past its step: leave `{step.selector.value}` out.",
+            )
     clauses = {
         "consuming": bool(case.consuming),
         "after match": rule.after_match != AfterMatch(),

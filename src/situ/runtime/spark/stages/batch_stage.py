@@ -65,7 +65,7 @@ class Packer:
         takers = self.read.takers
         for taker in takers:
             taken = rows
-            if taker.tests is not None and len(takers) > 1:
+            if taker.tests is not None and len(takers) > 1 and self.read.marked:
                 taken = rows.filter(pa.array(marked_rows(rows, taker.tests)))
             address = Address(taker.stage, taker.route, self.read.stream.name)
             stage = self.plan.stages[taker.stage]
