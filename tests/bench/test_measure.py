@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.command import situ
-from situ.bench.flinkcep import PeerError, PeerRun, run
+from situ.bench.flinkcep import PeerError, run
 from situ.bench.measure import Disagreement, Measurement, measure_beside, time_embedded
+from situ.bench.peer import PeerRun
 from situ.bench.workload import Pattern, Workload, many_queries_text, query_text, stream_on_disk
 
 #: What FlinkCEP 2.3 finds in the first 300,000 events.
@@ -47,7 +48,7 @@ def test_the_peer_reads_fewer_events_and_the_ratio_is_of_rates(tmp_path: Path) -
     def peer(workload: Workload) -> PeerRun:
         asked.append(workload)
         matches = time_embedded(query_text(workload), stream_on_disk(workload, tmp_path)).matches
-        return PeerRun(workload.events, matches, 1_000.0)
+        return PeerRun("flinkcep", workload.events, matches, 1_000.0)
 
     workload = Workload(types=3, keys=10, events=4_000)
     measurement = measure_beside(peer, time_embedded, workload, 1_000, tmp_path)
@@ -58,11 +59,13 @@ def test_the_peer_reads_fewer_events_and_the_ratio_is_of_rates(tmp_path: Path) -
 def test_a_peer_that_finds_something_else_is_an_error(tmp_path: Path) -> None:
     workload = Workload(types=3, keys=10, events=4_000)
     with pytest.raises(Disagreement, match="in the same 1,000 events"):
-        measure_beside(lambda shorter: PeerRun(shorter.events, 7, 1.0), time_embedded, workload, 1_000, tmp_path)
+        measure_beside(
+            lambda shorter: PeerRun("flinkcep", shorter.events, 7, 1.0), time_embedded, workload, 1_000, tmp_path
+        )
 
 
 def test_figures_as_json() -> None:
-    figures = Measurement(Workload(events=1_000), 12, 0.5, 2.0, PeerRun(100, 1, 200.0)).to_json()
+    figures = Measurement(Workload(events=1_000), 12, 0.5, 2.0, PeerRun("flinkcep", 100, 1, 200.0)).to_json()
     assert figures["events_per_s"] == 2_000
     assert figures["cold_events_per_s"] == 500
     assert figures["peer"] == {"name": "flinkcep", "events": 100, "matches": 1, "events_per_s": 200}

@@ -8,10 +8,10 @@ import shutil
 import subprocess
 import venv
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from situ.bench.peer import PeerRun
 from situ.bench.workload import Workload
 from situ.core.errors import SituError
 
@@ -27,17 +27,11 @@ class PeerError(SituError):
     """The peer cannot be installed, compiled or run."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerRun:
-    """What the peer did; its clock runs from the submission of the job to its end."""
-
-    events: int
-    matches: int
-    events_per_s: float
-
-
 def run(workload: Workload, cache: Path, parallelism: int = 2, say: Callable[[str], None] = print) -> PeerRun:
-    """FlinkCEP on the workload's events. Installed and compiled under `cache` when first asked for."""
+    """FlinkCEP on the workload's events; its clock runs from the submission of the job to its end.
+
+    It is installed and compiled under `cache` when first asked for.
+    """
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
             raise PeerError(f"FlinkCEP needs '{tool}'", remedy="Install a JDK 17, or leave --peer away.")
@@ -57,7 +51,7 @@ def run(workload: Workload, cache: Path, parallelism: int = 2, say: Callable[[st
     lines = _call(command, home / "log").strip().splitlines()
     try:
         figures = json.loads(lines[-1])
-        return PeerRun(int(figures["events"]), int(figures["matches"]), float(figures["events_per_s"]))
+        return PeerRun("flinkcep", int(figures["events"]), int(figures["matches"]), float(figures["events_per_s"]))
     except (IndexError, KeyError, ValueError) as error:
         raise PeerError("FlinkCEP printed no figures", remedy=f"Its log: {home / 'log'}.") from error
 

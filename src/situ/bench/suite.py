@@ -15,7 +15,6 @@ from situ.bench.startup import startup_seconds
 from situ.bench.workload import Pattern, Workload, many_queries_text, query_text, stream_on_disk
 from situ.core.errors import SituError
 
-PEER_EVENTS = 2_000_000
 EVENTS = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
 KEYS = (10, 1_000, 100_000)
 
@@ -31,6 +30,16 @@ BESIDE_FLINKCEP: tuple[tuple[Workload, dict[Engine, int | None]], ...] = (
     (Workload(Pattern.NEXT, grouped=False), {"embedded": None, "spark": 16}),
 )
 
+
+#: Workload, and how many times the speed of hand-written Spark SQL the Spark engine must reach. `rising` and `each`
+#: have more candidates than beside FlinkCEP, and shorter windows.
+BESIDE_SQL: tuple[tuple[Workload, float], ...] = (
+    (Workload(Pattern.NEXT, types=3), 2.0),
+    (Workload(Pattern.NEXT, types=3, events=32_000_000), 2.5),
+    (Workload(Pattern.NEXT, events=32_000_000), 1.2),
+    (Workload(Pattern.RISING, types=10, window_ms=100_000), 5.0),
+    (Workload(Pattern.EACH, types=10, window_ms=100_000), 5.0),
+)
 
 #: Detection latency over time.
 LATENCY_PICTURE = Path("out/latency.png")
@@ -79,6 +88,8 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     """Every figure, as soon as it is there."""
     for workload, bars in BESIDE_FLINKCEP:
         yield from _beside_flinkcep(workload, bars, say)
+    for workload, least in BESIDE_SQL:
+        yield _beside_sql(workload, least, say)
     for engine in ENGINES:
         yield from _growth(engine, say)
         yield _many_queries(engine, cache, say)
@@ -96,9 +107,7 @@ def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Sa
     peer: dict[str, Any] = {}
     for engine, bar in bars.items():
         say(f"{name}: {engine}")
-        run = _situ_bench(
-            engine, workload, *([] if peer else ["--peer", "flinkcep", "--peer-events", str(PEER_EVENTS)])
-        )
+        run = _situ_bench(engine, workload, *([] if peer else ["--peer", "flinkcep"]))
         peer = run.get("peer", peer)
         ratio = round(run["events_per_s"] / peer["events_per_s"], 1)
         detail = (
@@ -106,6 +115,16 @@ def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Sa
             f"FlinkCEP {_millions(peer['events_per_s'])}"
         )
         yield BenchFigure(f"{engine}: {name}", ratio, "x FlinkCEP", detail, run, Bar("at least", bar) if bar else None)
+
+
+def _beside_sql(workload: Workload, least: float, say: Say) -> BenchFigure:
+    """The Spark engine beside hand-written SQL in the same session."""
+    name = f"{workload.pattern.value}, {workload.types} types, {workload.events:,} events"
+    say(f"{name}: spark beside SQL")
+    run = _situ_bench("spark", workload, "--peer", "sql")
+    speeds = _millions(run["events_per_s"]), _millions(run["peer"]["events_per_s"])
+    detail = f"{speeds[0]} events/s, hand-written SQL {speeds[1]}"
+    return BenchFigure(f"spark: {name}", run["ratio"], "x SQL", detail, run, Bar("at least", least))
 
 
 def _growth(engine: Engine, say: Say) -> Iterator[BenchFigure]:

@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 
 STREAM = "stream Event(id int, key int, type int, value int, ts timestamp) time ts order id"
 
+#: Events that FlinkCEP reads, which is slower than the others.
+PEER_EVENTS = 2_000_000
 #: As many files as a table of this size usually has; each one is made in memory of its own.
 FILES = 8
 

@@ -1,6 +1,9 @@
-"""`situ bench`: one workload, alone or beside FlinkCEP."""
+"""`situ bench`: one workload, alone or beside a peer."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
 
 import typer
 from rich.console import Console
@@ -8,14 +11,16 @@ from rich.table import Table
 
 from situ.bench import flinkcep
 from situ.bench.measure import Engine, Measurement, measure, measure_beside, timer
-from situ.bench.workload import Pattern, Workload, cache_directory
+from situ.bench.peer import PeerRun
+from situ.bench.workload import PEER_EVENTS, Pattern, Workload, cache_directory
 from situ.cli.bench_options import BenchOptions
 from situ.cli.engines import chosen_spark
+from situ.core.errors import InputError
 
 
 def bench_workload(options: BenchOptions) -> Measurement:
-    """Measures a workload on Spark, as a batch or as a stream, or on the embedded engine; and FlinkCEP on some of the
-    same events, if it is named as the peer."""
+    """Measures a workload on Spark, as a batch or as a stream, or on the embedded engine; and the peer that is named on
+    the same events."""
     workload = Workload(
         Pattern(options.workload),
         options.types,
@@ -29,15 +34,27 @@ def bench_workload(options: BenchOptions) -> Measurement:
         "spark" if options.engine == "spark-streaming" else options.engine, options.master, options.conf or []
     )
 
-    def peer(shorter: Workload) -> flinkcep.PeerRun:
-        # Progress goes to standard error: standard output is for the figures.
-        return flinkcep.run(shorter, cache_directory(), say=lambda text: typer.echo(text, err=True))
-
+    if options.peer == "sql" and (spark is None or on_spark != "spark"):
+        raise InputError(
+            "--peer sql is Spark SQL over tables, and another engine is asked for",
+            remedy="Say --engine spark, or --peer flinkcep.",
+        )
     on = timer("embedded") if spark is None else timer(on_spark, spark.master, spark.conf)
     with on as time_query:
         if options.peer is None:
             return measure(time_query, workload, cache_directory())
-        return measure_beside(peer, time_query, workload, options.peer_events, cache_directory())
+        peer_events = options.peer_events or (PEER_EVENTS if options.peer == "flinkcep" else workload.events)
+        return measure_beside(_peer(options.peer), time_query, workload, peer_events, cache_directory())
+
+
+def _peer(name: Literal["flinkcep", "sql"]) -> Callable[[Workload], PeerRun]:
+    """What runs a workload on the peer of this name."""
+    if name == "flinkcep":
+        # Progress goes to standard error: standard output is for the figures.
+        return lambda workload: flinkcep.run(workload, cache_directory(), say=lambda text: typer.echo(text, err=True))
+    from situ.bench import hand_written_sql  # needs PySpark
+
+    return lambda workload: hand_written_sql.run(workload, cache_directory())
 
 
 def show_measurement(measurement: Measurement) -> None:

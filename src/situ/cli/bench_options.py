@@ -21,9 +21,16 @@ class BenchOptions:
     window_ms: Annotated[int, typer.Option(min=1, help="The pattern's window.")] = 1_000_000
     no_group: Annotated[bool, typer.Option("--no-group", help="Match across keys: one group.")] = False
     peer: Annotated[
-        Literal["flinkcep"] | None, typer.Option(help="Run a peer on the same events.", show_default=False)
+        Literal["flinkcep", "sql"] | None,
+        typer.Option(
+            help="Run a peer on the same events: FlinkCEP, or hand-written Spark SQL (with --engine spark).",
+            show_default=False,
+        ),
     ] = None
-    peer_events: Annotated[int, typer.Option(min=1, help="Events that the peer reads.")] = 2_000_000
+    peer_events: Annotated[
+        int | None,
+        typer.Option(min=1, help="Events that the peer reads. Default: 2,000,000 for FlinkCEP, all for SQL."),
+    ] = None
     engine: Annotated[
         Literal["spark", "spark-streaming", "embedded"] | None,
         typer.Option(
