@@ -77,6 +77,14 @@ class ParquetFile:
         verdict = judge(*convert_columns(ends, stream, self.conversions), stream)
         return None if verdict.reasons else (int(verdict.times[0]), int(verdict.times[1]))
 
+    def is_all_events(self, stream: Stream) -> bool:
+        """Whether the footer shows that every row is an event: only the time might not fit, and statistics say that it
+        does. False where that is not known. Times without a zone are judged as UTC."""
+        if checked_columns(stream, self.conversions) != {stream.time}:
+            return False
+        groups = [group for group in range(self.metadata.num_row_groups) if self.metadata.row_group(group).num_rows]
+        return all(self.time_range(group, stream) is not None for group in groups)
+
     def _require_readable(self, row_group: int, column: str) -> None:
         """InputError if a column's part of the footer is damaged. Arrow ends the process where statistics of such a
         footer are asked for, but not where rows are: so one is read first. It takes a hundredth of reading all."""

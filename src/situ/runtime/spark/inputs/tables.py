@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from situ.core.errors import InputError
@@ -77,7 +78,7 @@ def files_to_input(spark: SparkSession, path: str | Path, stream: Stream) -> Str
     if format_ != "parquet":
         open_source(path, stream)  # raises where a header or a column is wrong
         return _in_tasks(spark, root, files, stream)
-    inputs = [_parquet_to_input(spark, root, same, schema, stream) for schema, same in _by_schema(files, stream)]
+    inputs = [_parquet_to_input(spark, root, alike, stream) for alike in _by_schema(files, stream)]
     return StreamInput(
         reduce(DataFrame.unionAll, [part.events for part in inputs]),
         reduce(DataFrame.unionAll, [part.rejected for part in inputs]),
@@ -219,31 +220,63 @@ class _Rejecter:
 # ---- files
 
 
-def _by_schema(files: list[Path], stream: Stream) -> list[tuple[pa.Schema, list[Path]]]:
+def _by_schema(paths: list[Path], stream: Stream) -> list[list[ParquetFile]]:
     """Files of the same columns together; InputError if one does not have the stream's.
 
     Spark merges neither int with bigint nor a column with none; rows that fit are alike again.
     """
-    groups: dict[tuple[tuple[str, pa.DataType], ...], tuple[pa.Schema, list[Path]]] = {}
-    for path in files:
-        schema = ParquetFile.checked(path, stream).schema
-        groups.setdefault(tuple((f.name, f.type) for f in schema), (schema, []))[1].append(path)
+    groups: dict[tuple[tuple[str, pa.DataType], ...], list[ParquetFile]] = {}
+    for path in paths:
+        file = ParquetFile.checked(path, stream)
+        groups.setdefault(tuple((f.name, f.type) for f in file.schema), []).append(file)
     return list(groups.values())
 
 
-def _parquet_to_input(
-    spark: SparkSession, root: Root, files: list[Path], schema: pa.Schema, stream: Stream
-) -> StreamInput:
-    paths = [root.absolute_path(file) for file in files]
+def _parquet_to_input(spark: SparkSession, root: Root, files: list[ParquetFile], stream: Stream) -> StreamInput:
+    """Files of the same columns. Where their footers say it, Spark is told the types of columns, and is not sent to look
+    for rejected rows: each would be a job of its own."""
+    schema = files[0].schema
+    zoneless = {a.name for a in stream.attributes if _is_zoneless(type_found(a, stream, schema, root.given))}
+    paths = [root.absolute_path(file.path) for file in files]
     if not any(":" in path or Path(path).name.startswith(("_", ".")) for path in paths):  # Spark finds no such files
         try:
-            df = spark.read.parquet(*map(_escaped, paths))
+            df = _reader(spark, schema).parquet(*map(_escaped, paths))
             named = "_metadata" in (name.lower() for name in df.columns)
-            return _rows_to_input(df, stream, root.given, None if named else root)
+            rows = _rows_to_input(df, stream, root.given, None if named else root)
+            if stream.time not in zoneless and all(file.is_all_events(stream) for file in files):
+                return replace(rows, rejected=_nothing_rejected(spark))
+            return rows
         except (PySparkException, InputError):
             pass  # a type that Spark does not read, or reads as another one
-    zoneless = {a.name for a in stream.attributes if _is_zoneless(type_found(a, stream, schema, root.given))}
-    return _in_tasks(spark, root, files, stream, zoneless)
+    return _in_tasks(spark, root, [file.path for file in files], stream, zoneless)
+
+
+def _nothing_rejected(spark: SparkSession) -> DataFrame:
+    """A table without rows, which Spark leaves out of its plans."""
+    columns = (f"CAST(NULL AS {type_}) AS {name}" for name, type_ in map(str.split, REJECTED.split(", ")))
+    return spark.sql(f"SELECT {', '.join(columns)} WHERE false")
+
+
+def _reader(spark: SparkSession, schema: pa.Schema) -> DataFrameReader:
+    """A reader that knows the columns of Parquet files, if Spark would find the same ones; else it looks itself."""
+    names = [name.lower() for name in schema.names]
+    if len({*names}) < len(names) or not all(_is_alike_in_spark(field.type) for field in schema):
+        return spark.read
+    return spark.read.schema(StructType([StructField(f.name, from_arrow_type(f.type)) for f in schema]))
+
+
+def _is_alike_in_spark(type_: pa.DataType) -> bool:
+    """Whether Spark finds the type in Parquet files that Arrow finds there."""
+    if pa.types.is_timestamp(type_):
+        return type_.tz == "UTC" and type_.unit in ("ms", "us")
+    return (
+        pa.types.is_signed_integer(type_)
+        or pa.types.is_float32(type_)
+        or pa.types.is_float64(type_)
+        or pa.types.is_boolean(type_)
+        or pa.types.is_string(type_)
+        or pa.types.is_date32(type_)
+    )
 
 
 def _escaped(path: str) -> str:
