@@ -55,7 +55,7 @@ def _with_silences(query: Query, rng: random.Random) -> Query:
 def _in_rule(rule: Rule, rng: random.Random) -> Rule:
     if rule.kind is not None or rng.random() < 0.2:
         return rule
-    return replace(rule, timed_out=False, cases=tuple(_in_case(case, rng) for case in rule.cases))
+    return replace(rule, cases=tuple(_in_case(case, rng) for case in rule.cases))
 
 
 def _in_case(case: Case, rng: random.Random) -> Case:

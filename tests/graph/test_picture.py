@@ -48,6 +48,12 @@ def test_every_event_type_is_named_and_escaped() -> None:
     assert "AVeryLongNameThatNoBoxOfTheWidestKindCouldHoldInASingleLine" in "".join(shown), "broken, not cut"
 
 
+def test_silences_are_said() -> None:
+    rule = "subscribe S detect once A as a then (no A for 90 s as q){1,3} assign n = count(q)"
+    query = f"stream A(ts timestamp) time ts\n{rule}"
+    assert {"no A for 90 s", "once"} <= set(texts(to_svg(resolve(parse(query)))))
+
+
 def test_boxes_stand_inside_and_apart() -> None:
     (page, *boxes) = rectangles(to_svg(graph()))
     assert len(boxes) == 7

@@ -60,7 +60,10 @@ def test_a_shape_for_people() -> None:
         ("A then no X for 0 s", "`no X` lasts for no time"),
         ("A then no X for 5 s then B within 3 s", "`no X` lasts longer than the window"),
         ("A then last B then no X for 2 s within 9 s", "`last B` and a silence stand in one pattern"),
-        ("A then no X for 2 s within 9 s report timed out", "`report timed out` and a silence stand together"),
+        (
+            "A then (B and no X for 2 s) within 9 s report timed out",
+            "`report timed out` and a silence in an `and` stand together",
+        ),
         ("A then (no X for 2 s)+", "a loop of silences has no end"),
         ("A then (no X for 2 s)+ within 9 s from previous", "a loop of silences has no end"),
         ("A then (B then no X for 2 s)+ greedy then A as c within 9 s", "`greedy` repeats a silence"),

@@ -20,6 +20,7 @@ from oracle.matches import (
     place,
     satisfied,
     slots_of,
+    whole,
 )
 from oracle.patterns import PatternMatch, all_matches, is_paused, skip_point
 from oracle.words import Block, Word, least_rest, without, words
@@ -101,13 +102,14 @@ def beginnings(pattern: Pattern, events: int) -> Iterator[Word]:
     seen: set[Word] = set()
     for word in words(pattern, events + least_rest(pattern)):
         for end in (i + 1 for i, item in enumerate(word) if isinstance(item, Block)):
-            if word[:end] not in seen and len(blocks_of(word[:end])) <= events + 1:
+            taking = [block for block in blocks_of(word[:end]) if any(s.silence_us is None for s in block.steps)]
+            if word[:end] not in seen and len(taking) <= events + 1:
                 seen.add(word[:end])
                 yield word[:end]
 
 
 def is_continued(way: Way, case: Case, group: Group) -> bool:
-    """Whether some event takes the partial match one step further."""
+    """Whether some event, or a silence that is over, takes the partial match one step further."""
     begun = by_alias(way.begun.block, way.begun.positions) if way.begun else {}
     placed = way.placed[:-1] if way.begun else way.placed
     for step in way.goal.steps:
@@ -128,16 +130,19 @@ def by_alias(block: Block, positions: tuple[int, ...]) -> dict[str, int]:
 
 
 def can_go_on(way: Way, limit: int, group: Group) -> bool:
-    """Whether an event that came last of all before the deadline could have taken it further.
+    """Whether an event that came last of all before the deadline could have taken it further. A silence could not: it
+    would have been over by then.
 
     Such an event is imagined: of a type that no test accepts, so that it can only fill the next slot.
     """
     if way.begun:
         return True  # an `and` takes its events in any order
+    if way.goal.steps[0].silence_us is not None:
+        return False
     seen = [event for event in group.events if event.time <= limit]
-    imagined = Group([*seen, Event("", {}, limit)], group.key)
+    imagined = Group([*seen, Event("", {}, limit)], group.key, group.start_us)
     next_step = some_steps(way.goal, [way.goal.steps[0].alias])
-    if next_step.contiguity is Contiguity.IMMEDIATELY and last_position(way.placed) + 1 < len(seen):
+    if next_step.contiguity is Contiguity.IMMEDIATELY and whole(last_position(way.placed)) + 1 < len(seen):
         return False
     if next_step.contiguity is Contiguity.NEXT and choices(next_step, way.placed, imagined):
         return False
@@ -149,7 +154,7 @@ def removes(
 ) -> bool:
     """Whether a match that stands consumed an event of the partial match, or skips its start, or pauses then."""
     consumed = {position for alias in case.consuming for position in events_of_alias(match.placed, alias)}
-    if match.fires < partial.fires and consumed & set(partial.positions):
+    if match.fires < partial.fires and consumed & partial.events:
         return True
     if isinstance(after_match, Pause):
         return match.fires <= partial.fires and is_paused(after_match, match, partial, group)

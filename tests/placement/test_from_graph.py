@@ -88,6 +88,12 @@ ROWS = [
     Row("A(v = 1) then B+ immediately within 1 s", Kind.OTHER, "AB"),
     Row("A(v = 1) then not immediately X then B within 1 s", Kind.OTHER, "ABX"),
     Row("A(v = 1) then (B then immediately C) within 1 s", Kind.OTHER, "ABC"),
+    # What did not come cannot be asked for afterwards: silences are pushed.
+    Row("A(v = 1) then no X(v = 2) for 1 s", Kind.OTHER, "AX", filters={"A": "this.v = 1"}),
+    Row("A then no X for 1 s then B within 2 s", Kind.OTHER, "ABX"),
+    Row("A(v = 1) then immediately no X for 1 s", Kind.OTHER, "AX"),
+    # One that comes first begins with any event of these types.
+    Row("no X(v = 2) for 1 s then A(v = 1) within 1 s", Kind.OTHER, "AX"),
     # Windows.
     Row("A(v > 1) assign n = sum(A.v)", Kind.OTHER, "A", before="aggr every 2 s", every_s=2.0, filters=V_OVER_1),
     Row("A assign n = count(A)", Kind.OTHER, "A", before="aggr every 2 s over 6 s", every_s=2.0),

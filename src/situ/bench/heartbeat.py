@@ -15,6 +15,7 @@ import pyarrow as pa
 from situ.bench.sections import Say
 from situ.bench.sections import main as show
 from situ.bench.suite import Bar, BenchFigure
+from situ.kernel.state.snapshot import unpack
 from situ.runtime.embedded import Engine
 
 DEVICES = 100_000
@@ -41,6 +42,12 @@ def beats() -> list[pa.Table]:
     return tables
 
 
+def state_bytes(engine: Engine) -> int:
+    """The size of the state's tables. Compressed, as a snapshot has them, they grow a little for a while although they
+    have no more rows: the devices' counts of events, which are equal at first, come apart with every beat missed."""
+    return sum(table.nbytes for table in unpack(engine.snapshot()).values())
+
+
 def heartbeat(say: Say) -> Iterator[BenchFigure]:
     """Events per second, and how much the state has grown since it was warm."""
     say(f"heartbeat: {DEVICES:,} devices, second by second")
@@ -54,14 +61,14 @@ def heartbeat(say: Say) -> Iterator[BenchFigure]:
             rows += table.num_rows
             silent += output.complex_events["Silent"].num_rows
         if second == WARM_UP_S:
-            warm = len(engine.snapshot())
-    per_s, growth = rows / seconds, len(engine.snapshot()) / warm
+            warm = state_bytes(engine)
+    per_s, growth = rows / seconds, state_bytes(engine) / warm
     measured = {"events_per_s": per_s, "silent": silent, "state_growth": growth}
     detail = f"{silent:,} silences found; fed {DEVICES:,} rows a call"
     name = f"embedded: heartbeat of {DEVICES:,} devices"
     yield BenchFigure(name, round(per_s / 1e6, 2), "million events/s", detail, measured, Bar("at least", 3))
-    yield BenchFigure(f"{name}, state", round(growth, 2), "x that of a warm start", "bytes of a snapshot", measured,
-                      Bar("at most", 1.1))  # fmt: skip
+    yield BenchFigure(f"{name}, state", round(growth, 3), "x that of a warm start", "bytes of its tables", measured,
+                      Bar("at most", 1.01))  # fmt: skip
 
 
 SECTIONS = {"heartbeat": heartbeat}

@@ -54,7 +54,8 @@ def follow_file(
     require_pyspark()
     module = import_functions(options.functions)
     out, metrics = options.out, options.follow_options.metrics
-    job = job_of(options.file, options.source or [], options.follow_options, out, options.permissions)
+    start_us = None if options.start is None else time_given("--start", options.start)
+    job = job_of(options.file, options.source or [], options.follow_options, out, options.permissions, start_us)
     from situ.cli.run_spark import ship
     from situ.cli.spark_progress import waiting
     from situ.runtime.spark.follow.checkpoint import Checkpoint
@@ -91,6 +92,7 @@ def job_of(
     options: FollowOptions,
     out: str | None = None,
     permissions: Permissions = PRIVATE,
+    start_us: int | None = None,
 ) -> Job:
     """The work that a command line describes; InputError if one of its values is none."""
     from situ.runtime.spark.follow.opening import Job
@@ -116,6 +118,7 @@ def job_of(
         clock_back_to_us=None
         if options.clock_back_to is None
         else time_given("--clock-back-to", options.clock_back_to),
+        start_us=start_us,
     )
 
 

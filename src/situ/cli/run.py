@@ -52,11 +52,6 @@ def run_file(options: RunOptions, spark: OnSpark | None) -> Summary:
     graph = resolve(read_query(options.file))
     if options.start is not None:
         graph = replace(graph, start_us=time_given("--start", options.start))
-        if spark is not None:
-            raise InputError(
-                "--start is for the embedded engine",
-                remedy="Add --engine embedded, or leave it out: silences that come first begin with the first event.",
-            )
     if out is not None:
         require_names(graph, FolderNames())
     paths = paths_of_streams(graph, options.source or [])

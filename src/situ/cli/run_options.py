@@ -57,8 +57,8 @@ Start = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="When silences that come first begin (detect no X for 5 s ...), in rules without groups, on the embedded "
-        "engine: 2026-03-01T10:00:00, in UTC. Default: with the first event.",
+        help="When silences that come first begin (detect no X for 5 s ...), in rules without groups: "
+        "2026-03-01T10:00:00, in UTC. Default: with the first event.",
         show_default=False,
     ),
 ]
@@ -229,9 +229,6 @@ def refuse_with_follow(options: RunOptions) -> None:
         remedy = "Leave out --overwrite. To begin anew, give a new --checkpoint and a new --out."
     elif options.limit is not None:
         cause, remedy = f"--follow shows the last {SHOWN} complex events of each subscription", "Leave out --limit."
-    elif options.start is not None:
-        cause = "--start is for the embedded engine, and --follow runs on Spark"
-        remedy = "Leave it out: silences that come first begin with the first event."
     elif follow.checkpoint is None:
         cause = "--follow needs a place to keep how far it is"
         remedy = "Add --checkpoint DIR: an empty directory, or one that does not exist yet."

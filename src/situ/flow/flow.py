@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -254,15 +254,26 @@ class Flow:
             # Of a flow that has no state yet, time has not passed; else what is put in may hold the operator back.
             node.low_watermark = low if node.low_watermark == BEGINNING else min(node.low_watermark, low)
 
-    def restore(self, tables: Mapping[str, pa.Table], changed: Collection[str] = ()) -> None:
-        """Go on from a snapshot. Operators whose program is not that of the snapshot start afresh if they are named
-        in `changed`, and are refused otherwise; operators that are new begin with the next event."""
+    def restore(self, tables: Mapping[str, pa.Table], changed: Collection[str] = (), passed: int = BEGINNING) -> None:
+        """Go on from a snapshot, at which time had passed up to `passed`. Operators whose program is not that of the
+        snapshot start afresh if they are named in `changed`, and are refused otherwise; operators that are new begin
+        with the next event, or, where the query was told its start, no earlier than now."""
         fitting = self._fitting(tables, changed)
+        for name in self.nodes.keys() - fitting:
+            self._begin_no_earlier(name, passed)
         of_fitting = pc.is_in(tables[_LOWS].column("name"), pa.array(sorted(fitting), pa.string()))
         self.put({**tables, _LOWS: tables[_LOWS].filter(of_fitting)})
         for key, table in tables.items():
             if key.startswith("port/"):
                 self._restore_port(table, fitting)
+
+    def _begin_no_earlier(self, name: str, passed: int) -> None:
+        program = self.nodes[name].program
+        start_us = program.context.start_us
+        if start_us is not None and start_us < passed:
+            context = replace(program.context, start_us=passed)
+            self.nodes[name] = self._started(replace(program, context=context))
+            self._order_nodes()
 
     def _add_operator(self, program: RuleProgram) -> None:
         name = program.context.operator.name

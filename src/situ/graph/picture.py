@@ -12,7 +12,7 @@ from situ.core.time import format_duration
 from situ.graph.describe import kind_of, stream_clauses, window_of
 from situ.graph.layout import Layout, Node, lay_out
 from situ.graph.operators import Operator, OperatorGraph
-from situ.graph.patterns import tests_of
+from situ.graph.patterns import silences_of, tests_of
 from situ.graph.query import Definition, Join, Pause, Query, Rule, Stream, Subscription
 
 MARGIN, COLUMN_GAP, ROW_GAP = 24.0, 88.0, 26.0
@@ -235,7 +235,12 @@ def _rule_box(
     layer: int,
     inputs: tuple[str, ...],
 ) -> Box:
-    clauses = [window_of(rule, case) for case in rule.cases]
+    clauses = [
+        f"no {silence.test.event_type} for {format_duration(silence.silence_us or 0)}"
+        for case in rule.cases
+        for silence in silences_of(case.detect)
+    ]
+    clauses += [window_of(rule, case) for case in rule.cases]
     if isinstance(rule.kind, Join):
         clauses.append(f"on {', '.join(rule.kind.on)}")
     if rule.group_by:

@@ -56,13 +56,17 @@ def longest_us(case: Case) -> int | None:
     (20000000, None)
     >>> longest("A then no B for 2 s then no C for 1 s"), longest("A then no B for 2 s then C")
     (3000000, None)
+    >>> longest("no A for 2 s then B within 5 s")
+    7000000
     """
     if case.within is None:
         return _longest_without_window(case.detect)
+    # A window counts from the end of a silence that comes first.
+    before_us = max((step.silence_us or 0 for step in first_silences(case.detect)), default=0)
     if case.within.anchor is not From.PREVIOUS:
-        return case.within.micros
+        return before_us + case.within.micros
     steps = most_steps(case.detect)
-    return None if steps is None else case.within.micros * (steps - 1 + ends_in_absence(case.detect))
+    return None if steps is None else before_us + case.within.micros * (steps - 1 + ends_in_absence(case.detect))
 
 
 def _longest_without_window(pattern: Pattern) -> int | None:
@@ -100,6 +104,11 @@ def _sum(lengths: list[int | None]) -> int | None:
 
 def _max(lengths: list[int | None]) -> int | None:
     return None if None in lengths else max(length for length in lengths if length is not None)
+
+
+def begins_at_start(rule: Rule) -> bool:
+    """Whether it can begin before any event, at the start that an engine is told: with a silence, without groups."""
+    return not rule.group_by and any(first_silences(case.detect) for case in rule.cases)
 
 
 def ends_in_absence(pattern: Pattern) -> bool:

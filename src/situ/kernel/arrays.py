@@ -59,11 +59,8 @@ KIND, LENGTH, REPORTS_TIMED_OUT, ONCE, SILENCES = range(5)
 
 
 class Events(NamedTuple):
-    """Candidates: rows kept from before, then the new ones. Only the new ones are offered, so `accepted` is theirs."""
+    """What conditions and positions are asked of: rows kept from before, then the new candidates."""
 
-    group: I64
-    time: I64
-    accepted: U64  # bit t: test t holds
     position: I64
     whole: I64  # (rows, terms)
     whole_null: U8
@@ -148,10 +145,14 @@ class Pools(NamedTuple):
 
 
 class NewEvents(NamedTuple):
-    """The new events of a step, of which a shard takes those of its own groups: group g if g % shards == shard."""
+    """The new events of a step in the order in which they are offered, so that the kernel reads them one after the
+    other. A shard takes those of its own groups: group g if g % shards == shard."""
 
-    order: I64  # the new events' numbers in the order in which they are offered
-    kept: int  # so many rows were kept from before: new event i is row kept + i of `Events`
+    row: I64  # of `Events`
+    group: I64
+    time: I64
+    position: I64
+    accepted: U64  # bit t: test t holds
     shard: int
     shards: int  # a power of two
 
@@ -162,6 +163,7 @@ class OfferedEvent(NamedTuple):
     row: int
     group: int
     time: int
+    position: int
     accepted: np.uint64  # bit t: test t holds
 
 

@@ -17,7 +17,7 @@ from situ.core.types import to_arrow
 from situ.graph.patterns import is_plain
 from situ.graph.query import Within
 from situ.graph.typing import THIS
-from situ.kernel.arrays import I64, U64, Events, Nodes
+from situ.kernel.arrays import I64, U64, Events, NewEvents, Nodes
 from situ.kernel.batch import ORIGINS, Batch, Calls, concat, concat_arrays, one_chunk
 from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
@@ -71,6 +71,14 @@ class Candidates:
     accepted: U64
     order: I64
 
+    def offered(self, kept: int) -> NewEvents:
+        """They in their order, after so many rows that were kept from before."""
+        order, store = self.order, self.store
+        group, time, position, accepted = store.group, store.time, store.position, self.accepted
+        if len(order) < len(store) or not is_sorted(order):  # else they are in it already
+            group, time, position, accepted = group[order], time[order], position[order], accepted[order]
+        return NewEvents(order + kept, group, _read_only(time), position, accepted, shard=0, shards=1)
+
 
 class CaseRun:
     """One case of a pattern rule with its state."""
@@ -102,11 +110,11 @@ class CaseRun:
             return Produced(no_events(self.context), no_events(self.context), before)
         new = self._candidates(inputs)
         store = concat_stores(self.state.retained, new.store)
-        events = self._events(store, new)
+        events = self._events(store)
         self.state.matcher.add_groups(len(self.state.groups))
         host = self._host(store) if self.program.conditions.host else None
         kept = len(store) - len(new.store)
-        matches_of_steps = [self.state.matcher.run(new.order, kept, events, host)] if len(new.order) else []
+        matches_of_steps = [self.state.matcher.run(new.offered(kept), events, host)] if len(new.order) else []
         matches_of_steps.append(self.state.matcher.pass_time(before))
         found = concat_matches(matches_of_steps)
         if self.program.automaton.has_silences:
@@ -228,7 +236,7 @@ class CaseRun:
 
     # --- the kernel's view
 
-    def _events(self, store: Store, new: Candidates) -> Events:
+    def _events(self, store: Store) -> Events:
         conditions = self.program.conditions
         whole = np.zeros((len(store), len(conditions.whole_terms)), np.int64)
         whole_null = np.zeros(whole.shape, np.uint8)
@@ -248,9 +256,6 @@ class CaseRun:
             _fill(self._term(term, store), real, real_null, number)
         chosen_offset, chosen = chosen_numbers(self.chosen, self.state.groups, self._key_types)
         return Events(
-            group=store.group,
-            time=_read_only(store.time),
-            accepted=new.accepted,
             position=store.position,
             whole=whole,
             whole_null=whole_null,

@@ -231,7 +231,6 @@ def check_silences(rule: Rule, case: Case) -> None:
     silences = list(silences_of(case.detect))
     if not silences:
         return
-    place = silences[0].test.place
     for step in steps_of(case.detect):
         if step.selector is not None:
             raise QueryError(
@@ -239,11 +238,11 @@ def check_silences(rule: Rule, case: Case) -> None:
                 place=step.test.place,
                 remedy="Define the part with the selector, and let the silence follow that definition.",
             )
-    if rule.timed_out:
+    if rule.timed_out and (in_and := _silence_in_and(case.detect)) is not None:
         raise QueryError(
-            "`report timed out` and a silence stand together",
-            place=place,
-            remedy="Say what did not come by a silence of its own: A then no B for T.",
+            "`report timed out` and a silence in an `and` stand together",
+            place=in_and.test.place,
+            remedy="Let the silence follow the `and`, or say what did not come by a silence: A then no B for T.",
         )
     beginning = first_silences(case.detect)
     for step in silences:
@@ -276,6 +275,23 @@ def check_silences(rule: Rule, case: Case) -> None:
     _check_silent_parts(case.detect, endless=case.within is None or case.within.anchor is From.PREVIOUS)
 
 
+def _silence_in_and(pattern: Pattern) -> Step | None:
+    match pattern:
+        case And(steps):
+            return next((step for step in steps if step.silence_us is not None), None)
+        case Step():
+            return None
+        case Loop(body):
+            return _silence_in_and(body)
+        case Seq(parts):
+            bodies = [part.pattern for part in parts if isinstance(part, Follow)]
+        case Or(alternatives):
+            bodies = list(alternatives)
+        case _:
+            assert_never(pattern)
+    return next((step for body in bodies if (step := _silence_in_and(body)) is not None), None)
+
+
 def _skipped_to(rule: Rule) -> tuple[str | None, ...]:
     return (rule.after_match.alias,) if isinstance(rule.after_match, AfterMatch) else ()
 
@@ -306,7 +322,11 @@ def _check_silent_parts(pattern: Pattern, *, endless: bool, entry: Contiguity = 
                 )
         case Loop(body, high=high, inner=inner, greedy=greedy):
             if greedy and any(True for _ in silences_of(body)):
-                raise QueryError("`greedy` repeats a silence", place=place, remedy="Leave `greedy` out.")
+                raise QueryError(
+                    "`greedy` repeats a silence",
+                    place=place,
+                    remedy="Leave `greedy` out: every length is a match, and `count` of its alias says which it is.",
+                )
             if high is None and endless and _can_be_silent(body):
                 raise QueryError(
                     "a loop of silences has no end, since time goes on for ever",

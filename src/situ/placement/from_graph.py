@@ -20,6 +20,7 @@ from situ.graph.patterns import (
     Pattern,
     Seq,
     Step,
+    first_silences,
     silences_of,
     steps_of,
     tests_of,
@@ -155,10 +156,11 @@ def _input(name: str, event: str, step: Step | None, operator: Operator, selecti
 
 
 def _counts_all(rule: Rule) -> bool:
-    """Whether events that fail their filters matter, too: in windows of so many events, and to `immediately`."""
+    """Whether events that fail their filters matter, too: in windows of so many events, to `immediately`, and to a
+    silence that comes first, which begins with any event."""
     if rule.kind is not None:
         return rule.kind.window.unit == "events"
-    return any(_immediately(case.detect) for case in rule.cases)
+    return any(_immediately(case.detect) or first_silences(case.detect) for case in rule.cases)
 
 
 def _immediately(pattern: Pattern) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,19 @@ def test_a_checkpoint_of_another_query_is_refused(asked: dict[str, str | int], c
     require_the_same(manifest(), query_of(Texts("q.situ", STREAM)).streams, {"Reading": "in"}, None, None, "here")
 
 
+def test_a_start_is_told_once() -> None:
+    streams, started = query_of(Texts("q.situ", STREAM)).streams, replace(manifest(), start_us=1_000_000)
+    for kept in (manifest(), started):
+        require_the_same(kept, streams, {"Reading": "in"}, None, None, "here", kept.start_us)
+        require_the_same(kept, streams, {"Reading": "in"}, None, None, "here")  # the checkpoint's own holds
+    with pytest.raises(
+        StateError, match="begun with --start 1970-01-01 00:00:01, not with --start 1970-01-01 00:00:02"
+    ):
+        require_the_same(started, streams, {"Reading": "in"}, None, None, "here", 2_000_000)
+    with pytest.raises(StateError, match="begun without --start, not with"):
+        require_the_same(manifest(), streams, {"Reading": "in"}, None, None, "here", 2_000_000)
+
+
 def test_where_a_stream_comes_from_tells_no_secrets() -> None:
     found = origins({"A": "mqtt://ann:secret@broker/city/#?client_id=x", "B": "kafka://h:1/t?kafka.sasl.jaas=secret"})
     assert found == {"A": "mqtt city/#", "B": "kafka t"}
@@ -102,6 +116,7 @@ def test_spelling_of_a_declaration_does_not_matter() -> None:
 
 _HOLD = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from situ.runtime.spark.follow.checkpoint import Checkpoint
 with Checkpoint(Path(sys.argv[1])).locked():

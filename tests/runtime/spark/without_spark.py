@@ -12,10 +12,12 @@ from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
 from situ.io.rows.conform import conform
 from situ.kernel.batch import Batch
+from situ.runtime.spark.plan.partitioning import OneTask
 from situ.runtime.spark.plan.plan import Read, plan_on_spark
 from situ.runtime.spark.session.functions import functions_used
 from situ.runtime.spark.stages.batch_stage import MARKS_PER_COLUMN, Packer, StageRun, mark_columns
 from situ.runtime.spark.stages.output import KINDS, TaggedOutput
+from situ.runtime.spark.stages.shards import begin_packets
 
 
 def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng: random.Random) -> pa.Table:
@@ -25,7 +27,7 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
     output = output_without_spark(graph)
     shards = rng.choice([1, 2, 5, 40])
     moving_shards = rng.choice([1, 2, 5])
-    packets: list[pa.RecordBatch] = []
+    packets = [begin_packets(plan.beginning_stages, OneTask.shard)] if plan.beginning_stages else []
     for read in plan.reads:
         packer = Packer(read, plan, shards, moving_shards)
         for partition in partitions(crossing(read, tables[read.stream.name]), rng):

@@ -113,7 +113,18 @@ def _encode(column: pa.Array) -> pa.StringArray:
         return _quote(column.cast(pa.string()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _quote_escaped(column)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _encode_lists(column)
     return pa.array([None if v is None else json.dumps(_plain(v)) for v in column.to_pylist()], pa.string())
+
+
+def _encode_lists(column: pa.Array) -> pa.StringArray:
+    """Lists whose elements are written as values by themselves are."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    elements = pa.LargeListArray.from_arrays(pa.array(offsets), column_to_json(column.flatten()))
+    text = pc.binary_join_element_wise("[", pc.binary_join(elements, ", "), "]", "")
+    return pc.if_else(column.is_valid(), text, pa.scalar(None, pa.string()))
 
 
 def _quote(text: pa.StringArray) -> pa.StringArray:

@@ -62,14 +62,12 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
     most_edges = 1
     for state in range(len(code.state_test)):
         most_edges = max(most_edges, code.edge_offset[state + 1] - code.edge_offset[state])
-    for at in range(begin, len(new.order)):
-        number = new.order[at]
-        row = number + new.kept
-        group = events.group[row]
+    for at in range(begin, len(new.row)):
+        group = new.group[at]
         if group & (new.shards - 1) != new.shard:
             continue
-        if code.window[SILENCES] != 0 and first_to_wake(group, events.time[row], pools) >= 0:
-            status = wake(events.time[row], group, events.position[row] - 1, code, pools)
+        if code.window[SILENCES] != 0 and first_to_wake(group, new.time[at], pools) >= 0:
+            status = wake(new.time[at], group, new.position[at] - 1, code, pools)
             if status != DONE:
                 return status, at
         # Partial matches that this event can make.
@@ -80,7 +78,7 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
             return NODES_FULL, at
         if counters[FIRED_USED] + most_made + groups[group].live > len(pools.fired):
             return FIRED_FULL, at
-        event = OfferedEvent(row, group, events.time[row], events.accepted[number])
+        event = OfferedEvent(new.row[at], group, new.time[at], new.position[at], new.accepted[at])
         older, fired_before = groups[group].head, counters[FIRED_USED]
         groups[group].head = -1
         older = offer(event, older, code, events, pools, machine)
@@ -99,7 +97,7 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
             runs[last].next = older
         if code.window[ONCE] != 0 and groups[group].living >= 0:
             keep_living(group, fired_before, code.window[ONCE] == 1, pools)
-    return DONE, len(new.order)
+    return DONE, len(new.row)
 
 
 def is_compiled() -> bool:
@@ -125,7 +123,7 @@ def offer(event: OfferedEvent, first: int, code: Code, events: Events, pools: Po
         elif (event.accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
             is_next = False
             if code.state_impatient[state] != 0:
-                is_next = events.position[event.row] == position_of(nodes[runs[run].node].event, events, pools) + 1
+                is_next = event.position == position_of(nodes[runs[run].node].event, events, pools) + 1
             look(run, event, is_next, code, events, pools, machine)
             advance(run, event, is_next, code, events, pools, machine)
             waits = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
@@ -212,16 +210,16 @@ def advance(run: int, event: OfferedEvent, is_next: bool, code: Code, events: Ev
         if refuses(code.edge_refuse, edge, event, node, code, events, nodes, machine):
             continue
         runs[run].extended = 1
-        take(event, target, continued_by(run, edge, event, events.position[event.row], code, pools), code, pools)
+        take(event, target, continued_by(run, edge, event, code, pools), code, pools)
 
 
 @inlined
-def continued_by(run: int, edge: int, event: OfferedEvent, position: int, code: Code, pools: Pools) -> PartialMatch:
-    """What an event, or a silence, that stands at `position` finds on its way along an edge."""
+def continued_by(run: int, edge: int, event: OfferedEvent, code: Code, pools: Pools) -> PartialMatch:
+    """What an event, or a silence, finds on its way along an edge."""
     runs = pools.runs
     first_time, first_position = runs[run].first_time, runs[run].first_position
     if runs[run].node < 0:  # it waited for a silence that comes first
-        first_time, first_position = event.time, position
+        first_time, first_position = event.time, event.position
     since = runs[run].since if code.edge_stays[edge] != 0 else event.time
     return PartialMatch(runs[run].node, runs[run].seen & code.edge_keep[edge], first_time, first_position,
                         runs[run].anchored, runs[run].deadline, runs[run].selection, since)  # fmt: skip
@@ -254,7 +252,7 @@ def start(event: OfferedEvent, code: Code, events: Events, pools: Pools, machine
                 events.opened[event.row] = selection
         if len(events.chosen_offset) > 0 and not is_chosen(event.group, selection, events.chosen_offset, events.chosen):
             continue
-        nothing = PartialMatch(-1, NONE, event.time, events.position[event.row], 0, END, selection, event.time)
+        nothing = PartialMatch(-1, NONE, event.time, event.position, 0, END, selection, event.time)
         take(event, state, nothing, code, pools)
 
 
@@ -274,7 +272,7 @@ def begin_silences(event: OfferedEvent, code: Code, events: Events, pools: Pools
                 first, end = code.watch_code[watch, 0], code.watch_code[watch, 1]
                 anew = first == end or holds(first, end, event.row, -1, code, events, pools.nodes, machine)
         if anew:
-            wait_for_silence(state, event.group, event.time, events.position[event.row], code, pools)
+            wait_for_silence(state, event.group, event.time, event.position, code, pools)
 
 
 @jit
@@ -392,8 +390,8 @@ def take_silence(run: int, position: int, code: Code, pools: Pools) -> None:
             if runs[run].since + code.edge_length[edge] == time:
                 runs[run].alive &= ~bit
                 runs[run].extended = 1
-                silence = OfferedEvent(silence_at(time, group, position, pools), group, time, NONE)
-                take(silence, target, continued_by(run, edge, silence, position, code, pools), code, pools)
+                silence = OfferedEvent(silence_at(time, group, position, pools), group, time, position, NONE)
+                take(silence, target, continued_by(run, edge, silence, code, pools), code, pools)
         elif code.edge_stays[edge] != 0:
             _, lacking = open_silences(~NONE, target, runs[run].since, BEGINNING, END, code)
             if lacking <= time:
@@ -527,8 +525,8 @@ def expire(run: int, code: Code, pools: Pools) -> None:
     """End a partial match whose window has passed: an awaited absence is fulfilled, anything else is given up."""
     runs, nodes = pools.runs, pools.nodes
     state, node = runs[run].state, runs[run].node
-    if code.window[KIND] == FROM_ALIAS and runs[run].anchored == 0:
-        return
+    if node < 0 or (code.window[KIND] == FROM_ALIAS and runs[run].anchored == 0):
+        return  # it has no event yet, or its window has not begun
     is_fulfilled = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
     is_reported = code.window[REPORTS_TIMED_OUT] != 0 and runs[run].extended == 0 and code.state_accept[state] != 1
     if is_fulfilled or is_reported:

@@ -174,7 +174,7 @@ class Shard:
 
     def run(self, new: NewEvents, code: Code, events: Events, groups: Groups, host: int) -> Matches:
         """Offer the new events of its groups. Returns the matches that they complete or whose deadline they pass."""
-        expected = len(new.order) // (2 * new.shards)
+        expected = len(new.row) // (2 * new.shards)
         fired = _records(FIRED, max(1024, expected))
         if len(self.nodes) < expected:  # less often full, so that fewer pieces are joined
             self._grow_nodes(expected)
@@ -184,7 +184,7 @@ class Shard:
         while status != DONE:
             pools = Pools(groups, self.runs, self.nodes, fired, self.silences, self.counters)
             status, at = match(at, new, code, events, pools, machine)
-            room = _room_for(code, groups, int(events.group[new.order[at] + new.kept])) if status != DONE else 0
+            room = _room_for(code, groups, int(new.group[at])) if status != DONE else 0
             fired = self._make_room(status, room, fired, code, pieces)
         pieces.append(self.written(fired, code))
         return concat_matches(pieces)
@@ -346,22 +346,22 @@ class Matcher:
             for name in GROUP.names or ():
                 self.groups[name][before:] = -1 if name in ("head", "living") else 0
 
-    def run(self, order: I64, kept: int, events: Events, host: Host | None) -> Matches:
-        """Offer the new events in `order`, which come after `kept` rows, the shards side by side."""
+    def run(self, new: NewEvents, events: Events, host: Host | None) -> Matches:
+        """Offer new events, the shards side by side."""
         count = len(self.shards)
-        if count == 1 or len(order) < WORTH_A_THREAD:
-            return concat_matches([self._run_shard(s, order, kept, events, host) for s in range(count)])
+        if count == 1 or len(new.row) < WORTH_A_THREAD:
+            return concat_matches([self._run_shard(s, new, events, host) for s in range(count)])
         with ThreadPoolExecutor(count - 1) as pool:
-            others = [pool.submit(self._run_shard, s, order, kept, events, host) for s in range(1, count)]
-            first = self._run_shard(0, order, kept, events, host)
+            others = [pool.submit(self._run_shard, s, new, events, host) for s in range(1, count)]
+            first = self._run_shard(0, new, events, host)
             return concat_matches([first, *(other.result() for other in others)])
 
-    def _run_shard(self, number: int, order: I64, kept: int, events: Events, host: Host | None) -> Matches:
+    def _run_shard(self, number: int, new: NewEvents, events: Events, host: Host | None) -> Matches:
         shard = self.shards[number]
         bound = (lambda condition, event, node: host(condition, event, node, shard.nodes)) if host else None
         entry, address = host_address(bound) if bound is not None else (None, 0)
-        new = NewEvents(order, kept, number, len(self.shards))
-        matches = shard.run(new, self.program.code, events, self.groups, address)
+        mine = new._replace(shard=number, shards=len(self.shards))
+        matches = shard.run(mine, self.program.code, events, self.groups, address)
         del entry  # kept until here: C calls it
         return matches
 
@@ -383,7 +383,8 @@ class Matcher:
         if len(silent.silences):
             for shard in self.shards:
                 events = shard.nodes["event"][: shard.counters[NODES_USED]]
-                events[:] = silent.rows(events)
+                unnumbered = np.flatnonzero(events < 0)
+                events[unnumbered] = silent.rows(events[unnumbered])
         return silent
 
     def oldest_start(self) -> I64:

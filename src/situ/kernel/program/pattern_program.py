@@ -41,7 +41,9 @@ class PatternProgram:
         """Whether time alone, as it passes or ends, decides some of its complex events."""
         rule = self.context.operator.rule
         return rule.timed_out or any(
-            case.program.automaton.ends_in_absence or Policies.of(case.program, rule.after_match).needed
+            case.program.automaton.ends_in_absence
+            or case.program.automaton.has_silences
+            or Policies.of(case.program, rule.after_match).needed
             for case in self.cases
         )
 

@@ -20,12 +20,17 @@ MANY_GROUPS = 4096
 
 @dataclass
 class CaseState:
-    """Partial matches, matches that wait for their policies, the events that both hold, and the numbers of groups."""
+    """Partial matches, matches that wait for their policies, the events that both hold, and the numbers of groups.
+
+    `remembers_groups`: a group in which a silence that comes first has begun is not forgotten. Nor is the only one of a
+    rule without groups, in which it may have begun at a start, before any event.
+    """
 
     matcher: Matcher
     policies: Policies
     groups: GroupIndex
     retained: Store
+    remembers_groups: bool
 
     @classmethod
     def empty(cls, context: Context, case: CompiledCase, shards: int, memory: MemoryBudget) -> CaseState:
@@ -35,6 +40,7 @@ class CaseState:
             Policies.of(case.program, rule.after_match),
             GroupIndex(),
             empty_store(context, case.stored),
+            case.program.remembers_groups or not rule.group_by,
         )
 
     def make_room_for_groups(self) -> None:
@@ -48,7 +54,7 @@ class CaseState:
         self.make_room_for_groups()
         groups = self.matcher.groups
         marked = self.policies.paused | (groups["living"] >= 0)
-        if self.matcher.program.remembers_groups:
+        if self.remembers_groups:
             marked |= groups["begun"] > 0
         return marked
 

@@ -19,6 +19,7 @@ from situ.kernel.matching.machine import inlined, jit
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
+_ONE_WORD = np.uint64(1 << 63)
 # Counters: one int64 array of these.
 _NUMBERS, _WORDS, _FREE = range(3)
 
@@ -35,6 +36,7 @@ class GroupIndex:
 
     def __init__(self) -> None:
         # The hash table: a key's hash, and its number plus one, or 0 where nothing is. At most half of it is in use.
+        # No two words have one hash, so where a key is one word, _ONE_WORD says so, and nothing need be compared.
         self._slots = np.zeros((64, 2), np.uint64)
         # By number, where the words of its key begin and end; they begin at -1 if no group has the number.
         self._spans = np.zeros((32, 2), np.int64)
@@ -145,13 +147,15 @@ def _number(row: int, words: U64, offsets: I64, numbers: I64, slots: U64, spans:
     while row < len(numbers):
         begin, end = offsets[row], offsets[row + 1]
         value = _hash(words, begin, end)
+        is_short = _ONE_WORD if end - begin == 1 else np.uint64(0)
         at = value & mask
-        number = np.int64(slots[at, 1]) - 1
+        number = np.int64(slots[at, 1] & ~_ONE_WORD) - 1
         while number >= 0:
-            if slots[at, 0] == value and _equal(words, begin, end, known, spans[number, 0], spans[number, 1]):
+            is_like = slots[at, 0] == value and slots[at, 1] & _ONE_WORD == is_short
+            if is_like and (is_short != 0 or _equal(words, begin, end, known, spans[number, 0], spans[number, 1])):
                 break
             at = (at + one) & mask
-            number = np.int64(slots[at, 1]) - 1
+            number = np.int64(slots[at, 1] & ~_ONE_WORD) - 1
         if number < 0:
             first = counters[_WORDS]
             if first + end - begin > len(known) or 2 * (counters[_NUMBERS] + 1) > len(slots):
@@ -168,7 +172,7 @@ def _number(row: int, words: U64, offsets: I64, numbers: I64, slots: U64, spans:
                 known[first + i] = words[begin + i]
             counters[_WORDS] = first + end - begin
             spans[number, 0], spans[number, 1] = first, first + end - begin
-            slots[at, 0], slots[at, 1] = value, number + 1
+            slots[at, 0], slots[at, 1] = value, np.uint64(number + 1) | is_short
         numbers[row] = number
         row += 1
     return row
@@ -180,7 +184,7 @@ def _refill(old: U64, spans: I64, new: U64) -> None:
     mask = np.uint64(len(new) - 1)
     one = np.uint64(1)
     for slot in range(len(old)):
-        if old[slot, 1] > 0 and spans[old[slot, 1] - one, 0] >= 0:
+        if old[slot, 1] > 0 and spans[(old[slot, 1] & ~_ONE_WORD) - one, 0] >= 0:
             at = old[slot, 0] & mask
             while new[at, 1] > 0:
                 at = (at + one) & mask

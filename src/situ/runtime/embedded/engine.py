@@ -359,12 +359,12 @@ class Engine:
         rows_read = numbers(tables["read"].column("rows"), np.int64, "counts of rows")
         require_between(rows_read, 0, FARTHEST, "counts of rows")
         require_times(numbers(tables["clock"].column("time"), np.int64, "times"), "times")
-        self._flow.restore(tables, changed)
+        self._time.restore(tables["clock"])
+        self._flow.restore(tables, changed, self._time.passed)
         for name, moving in self._moving.items():
             of_moving = under(f"moving/{name}/", tables)
             if of_moving:
                 moving.restore(of_moving, afresh=name in changed)
-        self._time.restore(tables["clock"])
         self._time.resume(self.clock())
         streams, sources = (tables["read"].column(name).to_pylist() for name in ("stream", "source"))
         for stream, source, rows in zip(streams, sources, rows_read.tolist(), strict=True):

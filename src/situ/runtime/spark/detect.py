@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property, reduce
 from pathlib import Path
@@ -33,6 +33,7 @@ from situ.runtime.spark.detect_stream import detect_stream
 from situ.runtime.spark.inputs.dataframes import dataframes_by_stream
 from situ.runtime.spark.inputs.tables import JudgedRows, StreamInput, dataframe_to_input, dataframe_to_rows
 from situ.runtime.spark.plan.crossing import column, crossing
+from situ.runtime.spark.plan.partitioning import OneTask
 from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.session.functions import functions_used
 from situ.runtime.spark.session.task_memory import memory_setting
@@ -55,7 +56,7 @@ from situ.runtime.spark.stages.output import (
     TaggedOutput,
 )
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
-from situ.runtime.spark.stages.shards import PACKETS
+from situ.runtime.spark.stages.shards import PACKETS, begin_packets
 
 #: A character that stands in no name.
 _BETWEEN_WORDS = "\x1f"
@@ -73,12 +74,14 @@ def detect(
     levels: int | None = None,
     changed: Collection[str] = (),
     clock_back_to: datetime | None = None,
+    start: datetime | None = None,
 ) -> Detection:
     """The situations that a query finds in DataFrames, one for each of its streams: by the streams' names, or by itself
     where the query has one stream only. The query may be a text, or the `Path` of a file.
 
     Nothing runs until Spark is asked for rows of the result. `show_definitions` gives the complex events of definitions
-    too.
+    too. `start` (in UTC, if it has no zone): when silences that come first begin, in rules without groups; if not
+    given, with the first event.
 
     Streaming DataFrames give streaming DataFrames. Four settings are theirs alone. State is kept in `shards` (if not
     given, as many as `spark.sql.shuffle.partitions`), however many group keys there are. `levels` gives the checkpoint
@@ -89,6 +92,8 @@ def detect(
     """
     parsed = parse(query) if isinstance(query, str | Path) else query
     graph = parsed if isinstance(parsed, OperatorGraph) else resolve(parsed, functions)
+    if start is not None:
+        graph = replace(graph, start_us=time_to_micros(start))
     for message in warnings_of(graph):
         warnings.warn(message, SituWarning, stacklevel=2)
     given = dataframes_by_stream(graph, streams)
@@ -142,6 +147,9 @@ def detect_inputs(
         )
         for read in plan.reads
     ]
+    if plan.beginning_stages:
+        words = begin_packets(plan.beginning_stages, OneTask.shard).to_pylist()
+        packed.append(any_events.sparkSession.createDataFrame(words, PACKETS))
     packets = reduce(DataFrame.union, packed)
     for stage in plan.stages:
         run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(any_events.sparkSession))

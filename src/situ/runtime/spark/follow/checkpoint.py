@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from situ.core.errors import InputError, StateError
+from situ.core.time import format_time
 from situ.graph.query import Query, Stream
 from situ.io.addresses import directory_of, scheme_of
 from situ.io.permissions import PRIVATE, Permissions
@@ -39,8 +40,8 @@ _MOST_STARTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What stays as it is for as long as a checkpoint lives: the query's id, the streams with their sources, and how
-    the state is divided."""
+    """What stays as it is for as long as a checkpoint lives: the query's id, the streams with their sources, how the
+    state is divided, and the start that the query was told."""
 
     query: str
     streams: Mapping[str, str]
@@ -48,12 +49,19 @@ class Manifest:
     shards: int
     partitions: int
     levels: int
+    start_us: int | None = None
 
     @classmethod
     def new(
-        cls, streams: Sequence[Stream], addresses: Mapping[str, str], shards: int, partitions: int, levels: int
+        cls,
+        streams: Sequence[Stream],
+        addresses: Mapping[str, str],
+        shards: int,
+        partitions: int,
+        levels: int,
+        start_us: int | None = None,
     ) -> Manifest:
-        return cls(str(uuid.uuid4()), declarations(streams), origins(addresses), shards, partitions, levels)
+        return cls(str(uuid.uuid4()), declarations(streams), origins(addresses), shards, partitions, levels, start_us)
 
 
 def declarations(streams: Sequence[Stream]) -> dict[str, str]:
@@ -198,6 +206,7 @@ def require_the_same(
     shards: int | None,
     levels: int | None,
     place: str,
+    start_us: int | None = None,
 ) -> None:
     """StateError, if a checkpoint is that of another query."""
     kept_streams, declared_streams = manifest.streams, declarations(streams)
@@ -212,5 +221,8 @@ def require_the_same(
         cause = f"keeps its state in {manifest.shards} shards, not in {shards}"
     elif levels is not None and levels != manifest.levels:
         cause = f"has {manifest.levels} level{'s' * (manifest.levels > 1)}, not {levels}"
+    elif start_us is not None and start_us != manifest.start_us:
+        begun = "without --start" if manifest.start_us is None else f"with --start {format_time(manifest.start_us)}"
+        cause = f"was begun {begun}, not with --start {format_time(start_us)}"
     if cause:
         raise StateError(f"the checkpoint {cause}", place=place, remedy="Run it as before, or with a new --checkpoint.")

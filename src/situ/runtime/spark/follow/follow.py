@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -179,7 +179,7 @@ class Follower:
         if stored is None:
             shards, levels = self.job.shards or partitions, self.job.levels or len(self.opening.rules.plan.stages)
             streams = self.opening.rules.plan.graph.streams
-            return Manifest.new(streams, self.job.addresses, shards, partitions, levels)
+            return Manifest.new(streams, self.job.addresses, shards, partitions, levels, self.job.start_us)
         if stored.partitions != partitions:
             raise StateError(
                 f"the checkpoint was made with spark.sql.shuffle.partitions={stored.partitions}, not {partitions}",
@@ -292,7 +292,7 @@ class Follower:
     def _ready(self, rules: PlannedRules) -> _Ready:
         with as_situ_errors(self._addresses):
             detection = detect_rows(
-                rules.plan.graph,
+                replace(rules.plan.graph, start_us=self.manifest.start_us),
                 self._rows,
                 self.functions,
                 shards=self.manifest.shards,

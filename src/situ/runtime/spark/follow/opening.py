@@ -35,6 +35,7 @@ class Job:
     out: str | None = field(default=None, repr=False)
     permissions: Permissions = PRIVATE
     clock_back_to_us: int | None = None
+    start_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def open_rules(job: Job, functions: Functions = default_functions) -> Opening:
         )
     in_force = planned(last, functions)
     streams = parse(job.text, job.file).streams
-    require_the_same(manifest, streams, job.addresses, job.shards, job.levels, str(job.checkpoint))
+    require_the_same(manifest, streams, job.addresses, job.shards, job.levels, str(job.checkpoint), job.start_us)
     as_before = Texts(job.file, job.text, last.texts.control)
     texts, wrong = texts_with(as_before, control_files)
     rules, refused = _first_that_holds(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import ClassVar, TypeAlias, assert_never
 
 from situ.core.time import UNITS, format_duration
 from situ.graph.operators import Operator
@@ -52,9 +52,11 @@ class BySlice:
 
 @dataclass(frozen=True, slots=True)
 class OneTask:
-    """All events in one task, because slices of time would not give the same matches."""
+    """All events in one task, because slices of time would not give the same matches: that of shard `shard`, which owns
+    the rule. What the rule does before any event comes, that task alone does."""
 
     reason: str
+    shard: ClassVar[int] = 0
 
     def __str__(self) -> str:
         return f"in one task: {self.reason}"

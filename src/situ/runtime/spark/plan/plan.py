@@ -14,6 +14,7 @@ from situ.core.functions import default as default_functions
 from situ.graph.html import table_to_html, text_to_html
 from situ.graph.operators import OperatorGraph, Schema
 from situ.graph.query import Stream
+from situ.graph.rule_properties import begins_at_start
 from situ.graph.typing import Scope
 from situ.kernel.batch import EXTENT
 from situ.kernel.compile import RuleProgram, compile_operator
@@ -122,6 +123,11 @@ class Stage:
         routes = range(len(self.routes), len(self.routes) + 2 * len(self.moving))
         return [route for route in routes if isinstance(self.partitioning(route), EveryTask)]
 
+    @property
+    def begins_at_start(self) -> bool:
+        """Whether a rule of it, which one task owns, begins at the start that the query is told."""
+        return any(begins_at_start(operator.rule) for route in self.routes for operator in route.operators)
+
     def __str__(self) -> str:
         lines = [f"stage {self.number + 1}"]
         for route in self.routes:
@@ -204,6 +210,11 @@ class SparkPlan:
             context = contexts_of(query.graph, functions, provenance=False)[query.name]
             contexts[query.name] = replace(context, operator=query.delivered)
         return contexts
+
+    @property
+    def beginning_stages(self) -> tuple[int, ...]:
+        """The stages in which rules begin at the start that the query was told: in one task each."""
+        return tuple(s.number for s in self.stages if s.begins_at_start) if self.graph.start_us is not None else ()
 
     def readers(self, event_type: str) -> list[tuple[int, int]]:
         """The stages and routes that read an event type from outside of themselves."""

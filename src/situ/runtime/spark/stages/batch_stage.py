@@ -26,7 +26,7 @@ from situ.runtime.spark.plan.plan import Read, SparkPlan, Stage
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
 from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, TaggedOutput
-from situ.runtime.spark.stages.shards import FINISHED, Address, from_packets, shard_numbers, to_packets
+from situ.runtime.spark.stages.shards import BEGIN, FINISHED, Address, from_packets, shard_numbers, to_packets
 from situ.runtime.spark.stages.stage_flow import StageFlow
 
 TIME = "_time"
@@ -86,7 +86,7 @@ def distribute(
             rows = _sliced(rows, partitioning)
             shard = shard_numbers([rows.column(SLICE)], shards)
         case OneTask():
-            shard = 0
+            shard = partitioning.shard
         case EveryTask():
             for shard in range(shards):
                 yield from to_packets(rows, shard, shards, address)
@@ -173,22 +173,28 @@ class StageRun:
     def run(self, packets: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrived: Arrived = defaultdict(list)
         once = _OnceEach(self.plan.stages[self.number])
+        owns = False
         for batch in packets:
             mine = pc.equal(batch.column("stage"), self.number)
             if mine.false_count:
                 yield from self._onward(batch.filter(pc.invert(mine)))
                 batch = batch.filter(mine)
+            begins = pc.equal(batch.column("route"), BEGIN)
+            if begins.true_count:
+                owns = True
+                batch = batch.filter(pc.invert(begins))
             for number, type_, rows in from_packets(once.of(batch)):
                 arrived[number, type_] += rows
         stage = self.plan.stages[self.number]
-        yield from self._run_operators(stage, arrived)
+        yield from self._run_operators(stage, arrived, owns)
         for number, query in enumerate(stage.moving):
             routes = stage.events_of(number), stage.updates_of(number)
             yield from self._run_moving(query, *routes, arrived, Shards(once.shards, self.moving_shards))
 
-    def _run_operators(self, stage: Stage, arrived: Arrived) -> Iterator[pa.RecordBatch]:
-        """All operators of the stage on all that has come; then the input ends."""
-        running = StageFlow.of(self.plan, stage, loaded(self.functions), memory_of_task(self.memory_bytes))
+    def _run_operators(self, stage: Stage, arrived: Arrived, owns: bool) -> Iterator[pa.RecordBatch]:
+        """All operators of the stage on all that has come; then the input ends. `owns`: those that one task owns begin
+        here, at the start of the query."""
+        running = StageFlow.of(self.plan, stage, loaded(self.functions), memory_of_task(self.memory_bytes), owns)
         for (route, name), port in running.ports.items():
             running.flow.add(port, rows_to_batch(arrived.pop((route, name), []), self.plan.read(name)))
         for name, produced in running.flow.advance(END).items():

@@ -41,6 +41,8 @@ PACKET_BYTES = 60_000
 FINISHED = -1
 #: The route of packets that tell all shards of a stage how far time has come.
 CLOCK = -1
+#: The route of packets that tell a task of a batch that it has the shard whose rules begin at the start of the query.
+BEGIN = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,14 @@ def clock_packets(stages: Sequence[int], shards: int, told: Mapping[str, object]
         pa.repeat(json.dumps(told).encode(), rows),
     ]
     return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=PACKETS_ARROW)
+
+
+def begin_packets(stages: Sequence[int], shard: int) -> pa.RecordBatch:
+    """A word for the shard of some stages whose rules begin at the start, so that a task has it even if no event comes
+    for it."""
+    numbers = [stages, [shard] * len(stages), [BEGIN] * len(stages)]
+    columns = [*(pa.array(n, pa.int32()) for n in numbers), pa.repeat("", len(stages)), pa.repeat(b"", len(stages))]
+    return pa.RecordBatch.from_arrays(columns, schema=PACKETS_ARROW)
 
 
 def from_packets(packets: pa.RecordBatch) -> Iterator[tuple[int, str, list[pa.RecordBatch]]]:

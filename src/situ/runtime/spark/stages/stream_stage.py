@@ -31,7 +31,7 @@ from situ.kernel.state.snapshot import pack, unpack
 from situ.mobility.moving_program import MovingProgram
 from situ.reuse.deal import Shards
 from situ.reuse.totals import Totals
-from situ.runtime.spark.plan.partitioning import BySlice, EveryTask
+from situ.runtime.spark.plan.partitioning import BySlice, EveryTask, OneTask
 from situ.runtime.spark.plan.plan import SparkPlan, Stage
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
@@ -160,7 +160,7 @@ class StreamStage:
     def _restored(self, shard: int, state: bytes | None) -> _Shard:
         functions = loaded(self.functions)
         memory = memory_of_task(self.memory_bytes)
-        stage = StageFlow.of(self.plan, self._stage, functions, memory)
+        stage = StageFlow.of(self.plan, self._stage, functions, memory, owns=shard == OneTask.shard)
         handed = {port.type for port in stage.ports.values() if port.stream is None}
         watermarks = Watermarks.of(sorted(handed), map(str, range(self.shards)))
         clock = Clock.of(self.plan.graph.streams)
@@ -197,14 +197,14 @@ class StreamStage:
                 + (" in this place" if any(o.name == unknown[0] for o in self.plan.graph.operators) else ""),
                 remedy=f"Is it the checkpoint of another query? If not, let {unknown[0]} go: changed={unknown}.",
             )
-        running.flow.restore(tables, self.restart.changed)
-        for name, moving in running.moving.items():
-            if name in moved:
-                moving.restore(under(f"moving/{name}/", tables), afresh=name in self.restart.changed)
         require_times(numbers(tables["clock"].column("time"), np.int64, "times"), "times")
         seen_s = tables["clock"].column("seen_at").drop_null()
         require_between(numbers(seen_s, np.float64, "times"), 0, FARTHEST, "times of the wall")
         running.clock.restore(tables["clock"])
+        running.flow.restore(tables, self.restart.changed, running.clock.passed)
+        for name, moving in running.moving.items():
+            if name in moved:
+                moving.restore(under(f"moving/{name}/", tables), afresh=name in self.restart.changed)
         running.watermarks.restore(tables["shards"])
 
     def _tables(self, running: _Shard) -> dict[str, pa.Table]:
