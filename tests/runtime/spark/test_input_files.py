@@ -106,7 +106,7 @@ def test_a_scan_reads_the_declared_columns_only_and_finds_rejected_rows_by_stati
     assert whole.events.count() == 1000
     assert whole.rejected.collect() == []
     is_known = column in ("ts", "ms", "head.ms")
-    assert ("PushedFilters" in explained(whole.rejected, capsys)) is not is_known
+    assert ("ReadSchema" in explained(whole.rejected, capsys)) is not is_known
 
 
 @pytest.mark.storm

@@ -233,8 +233,8 @@ def _by_schema(paths: list[Path], stream: Stream) -> list[list[ParquetFile]]:
 
 
 def _parquet_to_input(spark: SparkSession, root: Root, files: list[ParquetFile], stream: Stream) -> StreamInput:
-    """Files of the same columns. Where their footers say it, Spark is told the types of columns, and is not sent to look
-    for rejected rows: each would be a job of its own."""
+    """Files of the same columns. Where their footers say it, Spark is told the types of the columns, and is not sent to
+    look for rejected rows: each would be a job of its own."""
     schema = files[0].schema
     zoneless = {a.name for a in stream.attributes if _is_zoneless(type_found(a, stream, schema, root.given))}
     paths = [root.absolute_path(file.path) for file in files]
