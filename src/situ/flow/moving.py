@@ -215,7 +215,7 @@ class MovingFlow:
         wanted = sorted(self.program.columns_read(name, self._tests[name]))
         batch.require(wanted)
         columns = {column: batch.columns[column] for column in wanted}
-        columns |= {_spelt(c): pa.array(batch.masks[c]) for c in self._tests[name] if c}
+        columns |= {spelt(c): pa.array(batch.masks[c]) for c in self._tests[name] if c}
         columns[ORDER] = pa.array(np.arange(self._next_order, self._next_order + len(batch)))
         self._next_order += len(batch)
         x, y = (reals(batch.columns[place]) for place in place_of(stream))
@@ -309,7 +309,7 @@ class MovingFlow:
         batch = stored.batch.view(events)
         batch.columns[INTEREST] = pa.array(keys)
         for conditions in filter(None, self._tests[name]):
-            batch.masks[conditions] = batch.column(_spelt(conditions)).to_numpy(zero_copy_only=False)
+            batch.masks[conditions] = batch.column(spelt(conditions)).to_numpy(zero_copy_only=False)
         return batch
 
     def _deliver(self, flow: Flow, active: Active, since_us: int | I64, before: int) -> Batch:
@@ -332,12 +332,16 @@ class MovingFlow:
         """Evict the events that no interest can ask for any more, since none begins before `passed` from now on."""
         if passed == END:
             return
+        for name, before_us in evict_before(self._asking(passed)).items():
+            self._store.evict(name, before_us)
+
+    def _asking(self, passed: int) -> list[Asking]:
+        """What can still be asked for."""
         asking = [Asking(passed, self.query.lifetime_us, self.query.before_us)]
         update = self.query.subscription.update
         if update is not None and update.when == "quality":
             asking.append(Asking(passed, 0, dict.fromkeys(self.streams, self._recent_us)))
-        for name, before_us in evict_before(asking).items():
-            self._store.evict(name, before_us)
+        return asking
 
     # --- snapshots
 
@@ -412,7 +416,7 @@ class MovingFlow:
         """StateError, unless stored events have the columns that `_keep` gives them."""
         columns = {column: one_chunk(table.column(column)) for column in table.column_names}
         read = self.program.columns_read(name, self._tests[name])
-        tests = [_spelt(conditions) for conditions in self._tests[name] if conditions]
+        tests = [spelt(conditions) for conditions in self._tests[name] if conditions]
         require({*columns} == {*read, *tests, ORDER, *PLACED}, f"stored events of {name} have other columns")
         require_columns(columns, {test: pa.bool_() for test in tests} | {ORDER: pa.int64()}, whole=True)
         types = {n: type_ for n, type_ in (_types_of(self.streams[name]) | CARRIED).items() if n in columns}
@@ -442,7 +446,7 @@ def _types_of(stream: Stream) -> dict[str, pa.DataType]:
     return {attribute.name: to_arrow(attribute.type) for attribute in stream.attributes}
 
 
-def _spelt(conditions: Conditions) -> str:
+def spelt(conditions: Conditions) -> str:
     return _TEST + " and ".join(map(unparse_expression, conditions))
 
 
