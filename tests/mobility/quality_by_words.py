@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mobility.interests_by_words import FOREVER, Row, consumers, heeded, located
+from mobility.interests_by_words import FOREVER, Leaves, Row, interests_of, located
 from oracle import Match, detect
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Subscription
@@ -195,24 +195,24 @@ def _apart(one: Row, other: Row) -> float:
     return math.hypot(one["x"] - other["x"], one["y"] - other["y"])
 
 
-def wishes_of(subscription: Subscription, events: dict[str, list[Row]], history_s: float) -> list[Wish]:
+def wishes_of(subscription: Subscription, events: dict[str, list[Row]], history_s: float, leaves: Leaves) -> list[Wish]:
     quality, wishes = subscription.quality, []
     assert quality is not None
-    for consumer, updates in consumers(subscription, events).items():
-        rows = heeded(subscription, updates, events, history_s)
-        for number, row in enumerate(rows):
-            end = rows[number + 1]["ts"] if number + 1 < len(rows) else FOREVER
-            least = quality.precision or 0.0, quality.recall or 0.0
-            wishes.append(Wish(consumer, number + 1, row, row["ts"], end, *least))
+    for consumer, number, row, end in interests_of(subscription, events, history_s, leaves):
+        asked = [
+            row[share] if isinstance(share, str) else share or 0.0 for share in (quality.precision, quality.recall)
+        ]
+        least = [share if share is not None and 0 <= share <= 1 else 1.0 for share in asked]
+        wishes.append(Wish(consumer, number, row, row["ts"], end, *least))
     return wishes
 
 
 def shared_deliveries(
-    graph: OperatorGraph, events: dict[str, list[Row]], words: SpanWords
+    graph: OperatorGraph, events: dict[str, list[Row]], words: SpanWords, leaves: Leaves = lambda row: False
 ) -> tuple[list[Shared], Judging]:
     """What every consumer gets, by consumer, interest and time; and how that was decided."""
     (subscription,) = (s for s in graph.query.subscriptions if s.around is not None)
-    judging = Judging(subscription, words, events, wishes_of(subscription, events, words.back))
+    judging = Judging(subscription, words, events, wishes_of(subscription, events, words.back, leaves))
     judging.decide()
     found = [_found(graph, subscription, region, events, words) for region in judging.regions]
     delivered: list[Shared] = []

@@ -103,7 +103,10 @@ def _in_words(query: MovingQuery, spans: Spans) -> str:
     quality = query.subscription.quality
     assert quality is not None, "it reuses"
     named = {"precision": quality.precision, "recall": quality.recall}
-    least = ", ".join(f"{name} {value:g}" for name, value in named.items() if value is not None)
+    texts = {
+        name: value if isinstance(value, str) else f"{value:g}" for name, value in named.items() if value is not None
+    }
+    least = ", ".join(f"{name} {text}" for name, text in texts.items())
     names = ", ".join(operator.name for operator in query.graph.operators)
     length = format_duration(spans.length_us + (spans.every_us is not None))
     what = (

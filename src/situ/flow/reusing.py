@@ -297,7 +297,12 @@ class ReusingFlow(MovingFlow):
         """The precision and recall that interests ask for."""
         quality = self.query.subscription.quality
         assert quality is not None, "it reuses"
-        return np.full(len(interests), quality.precision or 0.0), np.full(len(interests), quality.recall or 0.0)
+        precision, recall = (
+            interests.least[:, column].copy() if isinstance(asked, str) and interests.least is not None
+            else np.full(len(interests), float(asked or 0.0))
+            for column, asked in enumerate((quality.precision, quality.recall))
+        )  # fmt: skip
+        return precision, recall
 
     def _enter(self, decisions: Decisions, region_of: I64) -> None:
         """Add what was decided to the totals."""
@@ -401,8 +406,8 @@ class ReusingFlow(MovingFlow):
         interests, owners = active.interests, regions.active.interests
         whose = of_interest[service]
         batch = complex_events.take(rows)
-        for name in (INTEREST, BEGIN):
-            batch.columns.pop(name, None)
+        batch.columns.pop(BEGIN, None)
+        batch.columns[INTEREST] = pa.array(active.keys[whose])
         own = (interests.consumer.take(pa.array(whose)), pa.array(interests.number[whose]), pa.array(precision),
                pa.array(recall), owners.consumer.take(pa.array(region)), pa.array(owners.number[region]))  # fmt: skip
         return Batch(batch.times, batch.columns | dict(zip((*DELIVERED, *QUALITY, *FOUND_IN), own, strict=True)))

@@ -35,6 +35,8 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
         for clause, value in (
             ("lifetime", subscription.lifetime_us),
             ("update", subscription.update),
+            ("leave when", subscription.leave_when),
+            ("leave after", subscription.leave_after_us),
             ("deliver", subscription.deliver),
         ):
             if value is not None:

@@ -17,7 +17,7 @@ from situ.core.functions import default as default_functions
 from situ.core.types import DOUBLE, INT, Type
 from situ.graph.expressions import Aggregate, Attribute, Call, EventTime, Expression, GroupKey
 from situ.graph.operators import Operator, OperatorGraph, Schema
-from situ.graph.patterns import repeating_aliases, steps_of
+from situ.graph.patterns import EventTest, Step, repeating_aliases, steps_of
 from situ.graph.query import (
     Aggregation,
     Around,
@@ -77,6 +77,7 @@ class MovingQuery:
     before_us: Mapping[str, int]
     streams: Mapping[str, Stream]  # that are read, as they are declared
     spans: Spans | None  # by which it is judged what interests may share, at the quality that the subscription asks for
+    leaving: Operator | None = None  # takes the location updates with which consumers leave
 
     @property
     def name(self) -> str:
@@ -166,7 +167,18 @@ def _moving(graph: OperatorGraph, subscription: Subscription, functions: Functio
     by_interest = tuple(_by_interest(stream) for stream in streams.values() if stream.name in before_us)
     query = Query(by_interest, tuple(definitions), (Subscription(subscription.name, rules[-1]),))
     delivered = replace(operators[-1], schema=_delivered(graph, operators[-1], subscription, spans is not None))
-    return MovingQuery(subscription, resolve(query, functions), delivered, before_us, streams, spans)
+    leaving = _leaving(subscription, streams[focal], functions)
+    return MovingQuery(subscription, resolve(query, functions), delivered, before_us, streams, spans, leaving)
+
+
+def _leaving(subscription: Subscription, focal: Stream, functions: Functions) -> Operator | None:
+    """A rule that takes the location updates of which `leave when` is true."""
+    if subscription.leave_when is None:
+        return None
+    test = EventTest(focal.name, subscription.leave_when, place=subscription.place)
+    case = Case(Step(test, "update"), assign=(Assignment("time", EventTime("update")),))
+    (rule,) = resolve(Query((focal,), (), (Subscription("leave when", Rule((case,))),)), functions).operators
+    return rule
 
 
 def _by_interest(stream: Stream) -> Stream:
