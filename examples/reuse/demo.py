@@ -40,7 +40,7 @@ def detect_speeds(spark: SparkSession, query: Query, files: Mapping[str, Path]) 
 def totals_of(detection: Detection) -> Totals:
     """What was shared. `detection.reuse` has means of precision and recall, where totals have sums."""
     (row,) = (row.asDict() for row in detection.reuse.drop("subscription").collect())
-    return Totals(**row | {name: row[name] * row["interests"] for name in ("precision", "recall")})
+    return Totals(**row | {name: row[name] * row["spans"] for name in ("precision", "recall")})
 
 
 # --- how far off
@@ -140,7 +140,7 @@ def main() -> None:
     with step(console, "Drawing the picture"):
         delivered.to_parquet(arguments.out / "speeds.parquet", index=False)
         path = arguments.out / "reuse.png"
-        path.write_bytes(to_png(draw(moment_of(vehicles, drivers, 30 * arguments.minutes))))
+        path.write_bytes(to_png(draw(moment_of(delivered, drivers, 30 * arguments.minutes))))
     console.print(f"\n[bold]Alone {exact_s:.1f} s, shared {shared_s:.1f} s[/bold]")
     console.print(str(totals), soft_wrap=True)
     console.print(f"\n[bold]How far off[/bold]\n{difference(delivered, exact)}\n\nThe picture: {path}")

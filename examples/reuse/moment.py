@@ -1,4 +1,4 @@
-"""Who is served by which region at one moment. situ decides that with the same function when the query runs."""
+"""Who is served by which region at one moment: what is delivered says it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from situ.lang.parse import parse
-from situ.mobility.interests import Interests, Updates, interests_of
-from situ.reuse.regions import beginning, share
-from situ.space.geometry import Shape
-from situ.space.pairs import PlacedEvents, Regions
+from situ.mobility.interests import Updates, interests_of
 
 QUERY = parse((Path(__file__).resolve().parent / "traffic.situ").read_text(encoding="utf-8"))
 (SUBSCRIPTION,) = QUERY.subscriptions
 SQUARE_M = SUBSCRIPTION.around.sizes_m[0]
-WINDOW_US = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The squares of the drivers who are on their way at a second, and for each the square that serves it. Both are
-    given by their middles. `regions` are numbers: drivers with the same one share."""
+    """The squares of the drivers who get a mean speed at a second, and for each the square that it was found in. Both
+    are given by their middles. `regions` are numbers: drivers with the same one share."""
 
     second: int
     squares: np.ndarray
@@ -36,33 +33,25 @@ class Moment:
         return len(np.unique(self.regions))
 
 
-def moment_of(vehicles: pa.Table, drivers: pa.Table, second: int) -> Moment:
-    """Interests come one after the other, and some share a region that began long before: so all are dealt with, and
-    then those of the moment are picked."""
-    interests = interests_by_start(drivers)
-    by = serving(vehicles, interests)
-    at_us = 1_000_000 * second
-    here = drivers.filter(pa.array(microseconds(drivers) == at_us))["vehicle"].to_pylist()
-    driving = np.isin(interests.consumer.to_pylist(), here)
-    now = driving & (interests.start_us <= at_us) & (at_us < interests.end_us)
-    middles = np.stack([interests.x, interests.y], axis=1)
-    return Moment(second, middles[now], middles[by[now]], by[now])
+def moment_of(delivered: pd.DataFrame, drivers: pa.Table, second: int) -> Moment:
+    """Every row that is delivered says whose region it was found in. Those of one second are picked, the last one of
+    each driver."""
+    at = delivered[pd.to_datetime(delivered["_time"], utc=True) == pd.Timestamp(second, unit="s", tz="UTC")]
+    at = at.sort_values(["consumer", "interest"]).groupby("consumer").last().reset_index()
+    middles, row_of = middles_of(drivers)
+    squares, regions = (
+        np.array([row_of[one] for one in zip(at[consumer], at[interest], strict=True)], np.int64)
+        for consumer, interest in (("consumer", "interest"), ("region_consumer", "region_interest"))
+    )
+    return Moment(second, middles[squares], middles[regions], regions)
 
 
-def interests_by_start(drivers: pa.Table) -> Interests:
-    """The interests that situ makes of location updates."""
+def middles_of(drivers: pa.Table) -> tuple[np.ndarray, dict[tuple[str, int], int]]:
+    """The middles of the squares that situ makes of location updates, and the row of each, by driver and number."""
     updates = Updates(drivers["vehicle"].combine_chunks(), microseconds(drivers), *places(drivers))
-    found = interests_of(updates, SUBSCRIPTION.update)
-    return found.take(np.argsort(found.start_us, kind="stable"))
-
-
-def serving(vehicles: pa.Table, interests: Interests) -> np.ndarray:
-    """For each interest, which comes by its start, the one whose region serves it."""
-    events = PlacedEvents.of(microseconds(vehicles), *places(vehicles), Shape.of(SUBSCRIPTION.around))
-    asked = Regions(interests.start_us - WINDOW_US, interests.end_us, interests.x, interests.y)
-    nowhere, never = np.zeros(0), np.zeros(0, np.int64)
-    quality = SUBSCRIPTION.quality
-    return share(events, nowhere, nowhere, never, asked, quality.precision, quality.recall, beginning()).by
+    interests = interests_of(updates, SUBSCRIPTION.update)
+    names = zip(interests.consumer.to_pylist(), interests.number.tolist(), strict=True)
+    return np.stack([interests.x, interests.y], axis=1), {name: row for row, name in enumerate(names)}
 
 
 def microseconds(table: pa.Table) -> np.ndarray:

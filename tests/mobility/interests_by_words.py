@@ -8,6 +8,7 @@ lifetime to the start of the next, interest by interest, by time.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from oracle import detect
@@ -15,31 +16,61 @@ from situ.graph.operators import OperatorGraph
 from situ.graph.query import Subscription
 
 Row = dict[str, Any]
+Leaves = Callable[[Row], bool]
 Delivered = tuple[Any, int, float, tuple[tuple[str, Any], ...]]
 
 #: Of each query here: how far back from a complex event's time its atomic events may lie, in seconds.
 FOREVER = math.inf
 
 
-def deliveries(graph: OperatorGraph, events: dict[str, list[Row]], history_s: dict[str, float]) -> list[Delivered]:
+def deliveries(
+    graph: OperatorGraph, events: dict[str, list[Row]], history_s: dict[str, float], leaves: Leaves = lambda row: False
+) -> list[Delivered]:
     """(consumer, number of the interest, time, attributes), in order; times of streams are whole seconds, in `ts`."""
     (subscription,) = (s for s in graph.query.subscriptions if s.around is not None)
     found: list[Delivered] = []
-    for consumer, updates in consumers(subscription, events).items():
-        interests = heeded(subscription, updates, events, max(history_s.values()))
-        for number, interest in enumerate(interests):
-            until = interests[number + 1]["ts"] if number + 1 < len(interests) else FOREVER
-            found += of_one_interest(graph, subscription, events, history_s, consumer, number + 1, interest, until)
+    for consumer, number, interest, until in interests_of(subscription, events, max(history_s.values()), leaves):
+        found += of_one_interest(graph, subscription, events, history_s, consumer, number, interest, until)
     return found
 
 
-def consumers(subscription: Subscription, events: dict[str, list[Row]]) -> dict[Any, list[Row]]:
+def interests_of(
+    subscription: Subscription, events: dict[str, list[Row]], history_s: float, leaves: Leaves
+) -> list[tuple[Any, int, Row, float]]:
+    """Whose it is, its number, the update that begins it, and when it ends."""
     stream, key = subscription.consumer or ("", "")
-    by_consumer: dict[Any, list[Row]] = {}
-    for row in events[stream]:
-        if row[key] is not None and all(v is not None and math.isfinite(v) for v in (row["x"], row["y"])):
-            by_consumer.setdefault(row[key], []).append(row)
-    return by_consumer
+    interests = []
+    for consumer in {row[key]: None for row in events[stream] if row[key] is not None}:
+        for updates, left in visits(subscription, [row for row in events[stream] if row[key] == consumer], leaves):
+            rows = heeded(subscription, placed(updates), events, history_s)
+            for number, row in enumerate(rows):
+                until = rows[number + 1]["ts"] if number + 1 < len(rows) else left
+                interests.append((consumer, number + 1, row, until))
+    return interests
+
+
+def visits(subscription: Subscription, updates: list[Row], leaves: Leaves) -> list[tuple[list[Row], float]]:
+    """A consumer leaves with an update that says so, which takes the others of its time along, or so long after the
+    last update; who is heard of later comes anew. The updates of each visit, and when it ends."""
+    after = subscription.leave_after_us
+    silence = math.inf if after is None else after / 1e6
+    result: list[tuple[list[Row], float]] = []
+    visit: list[Row] = []
+    for time in sorted({row["ts"] for row in updates}):
+        now = [row for row in updates if row["ts"] == time]
+        if visit and time - visit[-1]["ts"] > silence:
+            result.append((visit, visit[-1]["ts"] + silence))
+            visit = []
+        if any(map(leaves, now)):
+            result.append((visit, time))
+            visit = []
+        else:
+            visit = [*visit, *now]
+    return [*result, (visit, visit[-1]["ts"] + silence if visit else FOREVER)]
+
+
+def placed(updates: list[Row]) -> list[Row]:
+    return [row for row in updates if all(v is not None and math.isfinite(v) for v in (row["x"], row["y"]))]
 
 
 def heeded(subscription: Subscription, updates: list[Row], events: dict[str, list[Row]], history_s: float) -> list[Row]:

@@ -44,6 +44,8 @@ RULES = {
 }
 #: Whose matches depend on each other, and so cannot be shared.
 DEPENDENT = ("skip", "pause", "once")
+#: Those, and rules that correlate complex events.
+UNSHARED = (*DEPENDENT, "chain")
 PAIR = "define Pair(v) detect Car as a then Lamp as b within 3 s assign v = b.v\n"
 
 INTERESTS = (
@@ -101,7 +103,13 @@ def rows_of(table: pa.Table) -> list[Delivered]:
 
 
 def without_quality(found: list[Delivered]) -> list[Delivered]:
-    return [(*row[:3], tuple(kv for kv in row[3] if kv[0] not in ("precision", "recall"))) for row in found]
+    return [
+        (
+            *row[:3],
+            tuple(kv for kv in row[3] if kv[0] not in ("precision", "recall", "region_consumer", "region_interest")),
+        )
+        for row in found
+    ]
 
 
 def in_order(delivered: list[Delivered]) -> list[tuple[Any, list[Delivered]]]:

@@ -15,6 +15,7 @@ from mobility.test_moving import (
     RULES,
     SCHEMA,
     STREAMS,
+    UNSHARED,
     by_consumer,
     fed,
     found_by_engine,
@@ -29,18 +30,15 @@ from runtime.spark.without_spark import detect_without_spark
 from seed_blocks import every_one
 from situ.core.errors import SituWarning
 from situ.core.functions import default
-from situ.core.time import END
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.reuse.regions import REST, TRIAL, beginning, share
+from situ.reuse.regions import REST, TRIAL
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.plan.plan import plan_on_spark
 from situ.runtime.spark.stages.output import TaggedOutput
-from situ.space.geometry import Shape
-from situ.space.pairs import PlacedEvents, Regions
 
 #: Rules whose matches do not depend on each other.
-SHARED = [rule for rule in RULES if rule not in DEPENDENT]
+SHARED = [rule for rule in RULES if rule not in UNSHARED]
 
 
 def asking(rule: str, interest: str, quality: str) -> str:
@@ -112,74 +110,30 @@ def test_work_is_shared_and_what_is_delivered_says_how_good_it_is() -> None:
     assert exact / 2 < found.num_rows < 2 * exact
 
 
-@pytest.mark.parametrize("is_round", [False, True])
-@pytest.mark.parametrize("seed", range(6))
-def test_shares_are_exact(seed: int, is_round: bool) -> None:
-    """Every figure, counted by hand; and every interest that goes its own way could not have been served."""
-    rng = np.random.default_rng(seed)
-    times = np.sort(rng.integers(0, 40, 200))
-    x, y = rng.uniform(0, 60, (2, 200))
-    start = np.sort(rng.integers(0, 30, 30))
-    asked = Regions(start, start + rng.integers(0, 10, 30), *rng.uniform(10, 50, (2, 30)))
-    known = (rng.uniform(10, 50, 3), rng.uniform(10, 50, 3), rng.integers(0, 20, 3))
-    shape = Shape(12.0, 12.0, is_round)
-    shared = share(PlacedEvents.of(times, x, y, shape), *known, asked, 0.5, 0.6, beginning())
-    all_x, all_y = np.concatenate([known[0], asked.x]), np.concatenate([known[1], asked.y])
-    since = np.concatenate([known[2], asked.since_us])
-
-    def held(middle: int, k: int) -> set[int]:
-        return {
-            event
-            for event in range(200)
-            if asked.since_us[k] <= times[event] <= asked.until_us[k]
-            and max(abs(x[event] - all_x[middle]), abs(y[event] - all_y[middle])) <= 12
-            and (not is_round or np.hypot(x[event] - all_x[middle], y[event] - all_y[middle]) <= 12)
-        }
-
-    chosen = [0, 1, 2]
-    for k in range(30):
-        mine, by = held(3 + k, k), int(shared.by[k])
-        theirs = held(by, k)
-        assert shared.precision[k] == (len(mine & theirs) / len(theirs) if theirs else 1.0)
-        assert shared.recall[k] == (len(mine & theirs) / len(mine) if mine else 1.0)
-        if by != 3 + k:
-            assert by in chosen
-            assert since[by] <= asked.since_us[k]
-            assert shared.precision[k] >= 0.5
-            assert shared.recall[k] >= 0.6
-        else:
-            chosen.append(by)
-    assert len(set(shared.by.tolist())) < 30
-
-
-def test_of_the_time_to_come_regions_say_how_much_they_share() -> None:
-    nothing = PlacedEvents.of(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), Shape(10.0, 10.0))
-    open_ = Regions(np.zeros(3, np.int64), np.full(3, END), np.array([0.0, 4.0, 0.0]), np.array([0.0, 0.0, 4.1]))
-    none = np.zeros(0)
-    shared = share(nothing, none, none, none.astype(np.int64), open_, 0.8, 0.8, beginning())
-    assert shared.by.tolist() == [0, 0, 2]
-    assert shared.precision.tolist() == [1.0, 0.8, 1.0]
-
-
 @pytest.mark.jit_only
 def test_reuse_rests_where_it_does_not_pay() -> None:
     """Interests that overlap by half each, and ask for nearly all: every one is tried in vain."""
     rng = np.random.default_rng(3)
-    times, count = np.sort(rng.integers(0, 100, 2000)), 2 * TRIAL + REST
-    events = PlacedEvents.of(times, *rng.uniform(0, 60, (2, 2000)), Shape(12.0, 12.0))
-    asked = Regions(np.zeros(count, np.int64), np.full(count, 99), *rng.uniform(10, 50, (2, count)))
-    none = np.zeros(0)
-    strict = share(events, none, none, none.astype(np.int64), asked, 0.999, 0.999, beginning())
-    assert strict.untried == REST
-    assert (strict.by[TRIAL : TRIAL + REST] == np.arange(TRIAL, TRIAL + REST)).all()
-    lax = share(events, none, none, none.astype(np.int64), asked, 0.7, 0.7, beginning())
-    assert lax.untried == 0
-    # In pieces, it goes as in one.
-    going, by = beginning(), []
-    for part in np.array_split(np.arange(count), 7):
-        shared = share(events, none, none, none.astype(np.int64), asked.take(part), 0.999, 0.999, going)
-        by.append(shared.untried)
-    assert sum(by) == REST
+    count = 2 * TRIAL + REST
+    ids = range(count)
+    rows = [
+        {"id": n, "x": float(rng.uniform(10, 50)), "y": float(rng.uniform(10, 50)), "v": 0, "ts": n // 90} for n in ids
+    ]
+    lamps = [
+        {"id": 0, "x": float(rng.uniform(0, 60)), "y": float(rng.uniform(0, 60)), "v": 0, "ts": ts}
+        for ts in range(20)
+        for _ in range(60)
+    ]
+    tables = {"Car": pa.Table.from_pylist(rows, SCHEMA), "Lamp": pa.Table.from_pylist(lamps, SCHEMA)}
+    rule = "detect Lamp{2} as a within 9 s assign n = count(a)"
+    text = f"{STREAMS}subscribe Near for Car(id) {rule} around Car square 24 m"
+    strict, lax = (Engine(f"{text} quality {quality}") for quality in ("recall 0.999", "precision 0.01 recall 0.01"))
+    for engine in (strict, lax):
+        for _ in engine.run(tables):
+            pass
+    assert REST / 2 < strict.reuse["Near"].untried <= REST
+    assert lax.reuse["Near"].untried == 0
+    assert lax.reuse["Near"].covered > count / 2
 
 
 @pytest.mark.parametrize("rule", DEPENDENT)
@@ -189,6 +143,14 @@ def test_matches_that_depend_on_each_other_are_not_shared(rule: str) -> None:
     with pytest.warns(SituWarning, match="`quality` has no effect: matches of Near depend on each other"):
         found = found_by_engine(text, events)
     assert Counter(found) == Counter(found_by_engine(text_of(rule, INTERESTS[0]), events))
+
+
+def test_chains_are_not_shared() -> None:
+    text = asking("chain", INTERESTS[0], "precision 0.5 recall 0.5")
+    events = random_events(np.random.default_rng(1))
+    with pytest.warns(SituWarning, match="`quality` has no effect: Near correlates complex events"):
+        found = found_by_engine(text, events)
+    assert Counter(found) == Counter(found_by_engine(text_of("chain", INTERESTS[0]), events))
 
 
 def test_disparity_alone_is_said_to_share_nothing() -> None:

@@ -17,6 +17,7 @@ from situ.graph.operators import OperatorGraph
 from situ.graph.picture import to_svg
 from situ.lang.resolve import resolve, warnings
 from situ.lang.unparse import unparse
+from situ.mobility.moving_query import moving_queries
 from situ.runtime.embedded import Engine
 
 
@@ -86,7 +87,7 @@ def _reuse(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:
     words = sharing_in_words(graph)
     if not sources:
         return words
-    if not words:
+    if not any(query.reuses for query in moving_queries(graph)):
         raise InputError(
             "no subscription of this query shares anything, so there is nothing to measure on a source",
             remedy="Leave --source out, or ask for a quality: `quality precision 0.8 recall 0.8`.",
@@ -94,7 +95,9 @@ def _reuse(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:
     paths = paths_of_streams(graph, sources)
     print("running the query over the sources: with reuse, twice, and alone ...", file=sys.stderr)
     measured = measure_reuse(graph, paths)
-    return {name: f"{text}\nmeasured on the sources, CPU time:\n{measured[name]}" for name, text in words.items()}
+    for name, reuse in measured.items():
+        words[name] += f"\nmeasured on the sources, CPU time:\n{reuse}"
+    return words
 
 
 def _plan_on_spark(graph: OperatorGraph) -> str:

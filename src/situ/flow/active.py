@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from situ.kernel.arrays import I64
 from situ.kernel.batch import Batch
 from situ.mobility.interests import Interests
-from situ.mobility.moving_query import DELIVERED
+from situ.mobility.moving_query import DELIVERED, INTEREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ def in_order_of_keys(interests: Interests, keys: I64) -> Active:
 
 
 def in_spatiotemporal_order(batch: Batch) -> Batch:
-    """For every consumer, all of an interest before all of the next, and by time within (MCEP, section 3.1)."""
-    consumer, interest = (batch.columns[name] for name in DELIVERED)
-    order = np.lexsort((batch.times, interest.to_numpy(), pc.rank(consumer, tiebreaker="dense").to_numpy()))
-    return batch.take(order)
+    """For every consumer, all of an interest before all of the next, and by time within (MCEP, section 3.1).
+
+    Keys of interests ascend by their start, and numbers do not where a consumer has left and come back.
+    """
+    keys, consumer = batch.columns.pop(INTEREST).to_numpy(), batch.columns[DELIVERED[0]]
+    return batch.take(np.lexsort((batch.times, keys, pc.rank(consumer, tiebreaker="dense").to_numpy())))

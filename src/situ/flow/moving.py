@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -63,6 +64,8 @@ RECENT_US = 10_000_000
 LEAVING_AT_MOST = 0.5
 #: What a test says of an event is a column of the event store.
 _TEST = "_test "
+#: Whether a consumer leaves with a location update.
+LEAVES = "_leaves"
 _SO_FAR = ("passed", "next_key", "next_order")
 
 
@@ -89,7 +92,8 @@ class MovingFlow:
         self._events = {name: Inbox() for name in self.streams}
         self._updates = Inbox()
         self._store = EventStore()
-        self._consumers = Consumers(self._nobody())  # all that it hears of
+        self._leave_after_us = self.query.subscription.leave_after_us
+        self._consumers = Consumers(self._nobody(), leave_after_us=self._leave_after_us)  # all that it hears of
         self._open = self._nobody()  # the interests that it works for
         self._leaving = np.zeros(0, np.int64)  # the keys of groups that have ended, and are still in the flow
         self._next_order = 0
@@ -112,7 +116,8 @@ class MovingFlow:
         nothing, nowhere = np.zeros(0, np.int64), np.zeros(0)
         (type_,) = (a.type for a in self.query.streams[stream].attributes if a.name == attribute)
         consumer = pa.array([], to_arrow(type_))
-        return Active(Interests(consumer, nothing, nothing, nothing, nowhere, nowhere), nothing)
+        least = np.zeros((0, 2)) if any(self.program.thresholds) else None
+        return Active(Interests(consumer, nothing, nothing, nothing, nowhere, nowhere, least), nothing)
 
     # --- what comes
 
@@ -125,7 +130,12 @@ class MovingFlow:
         """Add events of the stream in which consumers say where they are."""
         columns = sorted(self.program.updates_read())
         batch.require(columns)
-        self._updates.add(Batch(batch.times, {name: batch.columns[name] for name in columns}))
+        updates = Batch(batch.times, {name: batch.columns[name] for name in columns})
+        if (conditions := self.program.leaves_if) is not None:
+            functions = self.program.programs[self.query.name].context.functions
+            mask = updates.mask(conditions, Calls(functions=functions, errors=self.failed_calls))
+            updates.columns[LEAVES] = pa.array(np.ones(len(batch), np.bool_) if mask is None else mask)
+        self._updates.add(Batch(updates.times, updates.columns))
 
     # --- a step
 
@@ -215,7 +225,7 @@ class MovingFlow:
         wanted = sorted(self.program.columns_read(name, self._tests[name]))
         batch.require(wanted)
         columns = {column: batch.columns[column] for column in wanted}
-        columns |= {_spelt(c): pa.array(batch.masks[c]) for c in self._tests[name] if c}
+        columns |= {spelt(c): pa.array(batch.masks[c]) for c in self._tests[name] if c}
         columns[ORDER] = pa.array(np.arange(self._next_order, self._next_order + len(batch)))
         self._next_order += len(batch)
         x, y = (reals(batch.columns[place]) for place in place_of(stream))
@@ -224,11 +234,12 @@ class MovingFlow:
     def _switch(self, passed: int) -> Switch:
         """The interests that location updates before `passed` begin, and those that they end."""
         nobody = self._nobody()
-        updates, before = self._updates_before(passed), self._consumers.last.interests
+        before = self._consumers.last.interests
+        updates, leaves = self._updates_before(passed)
         condition = self.query.subscription.update or BASIC
-        changes = None
-        if updates is not None:
-            changes = self._consumers.changes(updates, condition, lambda heard: self._interests(heard, passed))
+        changes = self._consumers.changes(
+            updates, leaves, condition, lambda heard: self._interests(heard, passed), passed
+        )
         if changes is None:
             return Switch(nobody, nobody, nobody, self._open)
         ended = np.isin(self._open.keys, changes.ended.keys)
@@ -238,14 +249,23 @@ class MovingFlow:
         passing, beginning = (new.take(np.isin(new.keys, here)) for new in (changes.passing, changes.begun))
         return Switch(ending, passing, beginning, self._open.take(~ended))
 
-    def _updates_before(self, passed: int) -> Updates | None:
-        """The location updates that time has passed."""
+    def _updates_before(self, passed: int) -> tuple[Updates, npt.NDArray[np.bool_]]:
+        """The location updates that time has passed, and with which of them consumers leave."""
         ready = self._updates.before(passed)
         if ready is None:
-            return None
+            return self._nobody().interests.updates(), np.zeros(0, np.bool_)
         x, y = (reals(ready.columns[place]) for place in place_of(self.query.focal))
         consumer = ready.columns[self.query.consumer[1]].cast(self._consumers.last.interests.consumer.type)
-        return Updates(consumer, ready.times, x, y)
+        leaves = np.zeros(len(ready), np.bool_)
+        if LEAVES in ready.columns:
+            leaves = ready.columns[LEAVES].to_numpy(zero_copy_only=False)
+        least = None
+        if any(self.program.thresholds):
+            asked = (np.ones(len(ready)) if name is None else reals(ready.columns[name])
+                     for name in self.program.thresholds)  # fmt: skip
+            least = np.stack(list(asked), axis=1)
+            least[~((least >= 0) & (least <= 1))] = 1.0
+        return Updates(consumer, ready.times, x, y, least), leaves
 
     def _are_here(self, begun: Interests, before: Interests) -> np.ndarray:
         """Which interests that begin now are worked for here, beside those of all consumers before."""
@@ -259,7 +279,7 @@ class MovingFlow:
         assert quality is not None, "resolved: it says how good is good enough"
         stored = [self._store.located(name, BEGINNING, passed - 1) for name in self.streams]
         events = [(of_stream.batch.times, of_stream.x, of_stream.y) for of_stream in stored]
-        least = quality.precision or 0.0, quality.recall or 0.0
+        least = float(quality.precision or 0.0), float(quality.recall or 0.0)
         shape = self._shape
         return quality_interests(
             updates, events, shape.half_x, shape.half_y, shape.is_round, self._recent_us, *least, shape.degrees
@@ -309,7 +329,7 @@ class MovingFlow:
         batch = stored.batch.view(events)
         batch.columns[INTEREST] = pa.array(keys)
         for conditions in filter(None, self._tests[name]):
-            batch.masks[conditions] = batch.column(_spelt(conditions)).to_numpy(zero_copy_only=False)
+            batch.masks[conditions] = batch.column(spelt(conditions)).to_numpy(zero_copy_only=False)
         return batch
 
     def _deliver(self, flow: Flow, active: Active, since_us: int | I64, before: int) -> Batch:
@@ -319,8 +339,7 @@ class MovingFlow:
     def _delivered(self, complex_events: Batch, active: Active) -> Batch:
         """The complex events that are delivered: their time lies between the start of their interest, less the
         lifetime, and its end."""
-        keys = complex_events.columns.pop(INTEREST).to_numpy()
-        row = np.searchsorted(active.keys, keys)
+        row = np.searchsorted(active.keys, complex_events.columns[INTEREST].to_numpy())
         interests = active.interests
         since = interests.start_us[row] - self.query.lifetime_us
         wanted = np.flatnonzero((complex_events.times >= since) & (complex_events.times <= interests.end_us[row]))
@@ -332,12 +351,16 @@ class MovingFlow:
         """Evict the events that no interest can ask for any more, since none begins before `passed` from now on."""
         if passed == END:
             return
+        for name, before_us in evict_before(self._asking(passed)).items():
+            self._store.evict(name, before_us)
+
+    def _asking(self, passed: int) -> list[Asking]:
+        """What can still be asked for."""
         asking = [Asking(passed, self.query.lifetime_us, self.query.before_us)]
         update = self.query.subscription.update
         if update is not None and update.when == "quality":
             asking.append(Asking(passed, 0, dict.fromkeys(self.streams, self._recent_us)))
-        for name, before_us in evict_before(asking).items():
-            self._store.evict(name, before_us)
+        return asking
 
     # --- snapshots
 
@@ -350,7 +373,10 @@ class MovingFlow:
         if self._updates.waiting:
             tables["updates"] = self._updates.table()
         last, keys = self._consumers.last.interests, self._consumers.last.keys
-        numbers = {"key": keys, "number": last.number, "start_us": last.start_us, "x": last.x, "y": last.y}
+        numbers = {"key": keys, "number": last.number, "start_us": last.start_us, "x": last.x, "y": last.y,
+                   "heard_us": self._consumers.heard_us}  # fmt: skip
+        if last.least is not None:
+            numbers |= {"precision": last.least[:, 0], "recall": last.least[:, 1]}
         columns = {"consumer": last.consumer, "here": pa.array(np.isin(keys, self._open.keys))}
         tables["known"] = pa.table(columns | {name: pa.array(values) for name, values in numbers.items()})
         so_far = pa.table({name: [value] for name, value in zip(_SO_FAR, self._so_far(), strict=True)})
@@ -384,8 +410,13 @@ class MovingFlow:
         for name, table in under("events/", tables).items():
             self._events[name].put(table, _types_of(self.streams[name]), self._tests[name])
         if "updates" in tables:
-            self._updates.put(tables["updates"], _types_of(self.query.focal))
-        self._consumers, self._open = Consumers(last, next_key), last.take(here)
+            self._updates.put(tables["updates"], _types_of(self.query.focal) | {LEAVES: pa.bool_()})
+            if LEAVES in tables["updates"].column_names:
+                require_columns({LEAVES: tables["updates"].column(LEAVES)}, {LEAVES: pa.bool_()}, whole=True)
+        heard_us = numbers(tables["known"].column("heard_us"), np.int64, "times of consumers")
+        require_between(heard_us, 1 - FARTHEST, passed, "times of consumers")
+        self._consumers = Consumers(last, next_key, heard_us, self._leave_after_us)
+        self._open = last.take(here)
         self._passed, self._next_order = passed, next_order
 
     def _last_of(self, table: pa.Table, passed: int, next_key: int) -> tuple[Active, np.ndarray]:
@@ -401,7 +432,12 @@ class MovingFlow:
         require_between(number, 1, FARTHEST, "numbers of interests")
         require_between(start, 1 - FARTHEST, passed, "times of interests")
         ends = np.full(len(key), END)
-        last = Active(Interests(columns["consumer"], number, start, ends, x, y), key)
+        least = None
+        if nobody.least is not None:
+            asked = [numbers(columns[name], np.float64, "thresholds") for name in ("precision", "recall")]
+            least = np.stack(asked, axis=1)
+            require(((least >= 0) & (least <= 1)).all(), "thresholds are none")
+        last = Active(Interests(columns["consumer"], number, start, ends, x, y, least), key)
         return last, columns["here"].to_numpy(zero_copy_only=False)
 
     def _keys_at_work(self, tables: Mapping[str, pa.Table], keys: I64) -> I64:
@@ -412,7 +448,7 @@ class MovingFlow:
         """StateError, unless stored events have the columns that `_keep` gives them."""
         columns = {column: one_chunk(table.column(column)) for column in table.column_names}
         read = self.program.columns_read(name, self._tests[name])
-        tests = [_spelt(conditions) for conditions in self._tests[name] if conditions]
+        tests = [spelt(conditions) for conditions in self._tests[name] if conditions]
         require({*columns} == {*read, *tests, ORDER, *PLACED}, f"stored events of {name} have other columns")
         require_columns(columns, {test: pa.bool_() for test in tests} | {ORDER: pa.int64()}, whole=True)
         types = {n: type_ for n, type_ in (_types_of(self.streams[name]) | CARRIED).items() if n in columns}
@@ -442,7 +478,7 @@ def _types_of(stream: Stream) -> dict[str, pa.DataType]:
     return {attribute.name: to_arrow(attribute.type) for attribute in stream.attributes}
 
 
-def _spelt(conditions: Conditions) -> str:
+def spelt(conditions: Conditions) -> str:
     return _TEST + " and ".join(map(unparse_expression, conditions))
 
 

@@ -1,7 +1,9 @@
 """A moving subscription whose interests share what is found, at the quality that it asks for (RECEP).
 
-What is processed is a region, and not an interest: it begins with one interest, and goes on for as long as others are
-served well enough by it. So consumers who follow each other along a road share a few regions, however many they are.
+What is processed is a region, and not an interest: it begins with one interest, and goes on for as long as it serves
+one well enough. So consumers who follow each other along a road share a few regions, however many they are. Which
+regions serve whom is decided before anything is processed, on the places of events alone (reuse/regions.py). A complex
+event belongs to the span that its first event opens, or to its window; it waits until spans of its time have closed.
 """
 
 from __future__ import annotations
@@ -10,19 +12,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
-from situ.flow.active import Active, in_spatiotemporal_order
-from situ.flow.flow import Flow
+from situ.flow.active import Active, Switch, in_spatiotemporal_order
 from situ.flow.inbox import Inbox
-from situ.flow.moving import MovingFlow, places_of
+from situ.flow.moving import MovingFlow, places_of, spelt
 from situ.kernel.arrays import F64, I64
-from situ.kernel.batch import Batch, concat
+from situ.kernel.batch import Batch, concat, one_chunk
 from situ.kernel.matching.machine import jit
+from situ.kernel.operator import Conditions
+from situ.kernel.program.pattern_program import PatternProgram
 from situ.kernel.state.checks import (
     FARTHEST,
     numbers,
@@ -31,80 +35,129 @@ from situ.kernel.state.checks import (
     require_columns,
     require_event_times,
     require_sorted,
+    require_times,
 )
 from situ.mobility.interests import Interests
 from situ.mobility.moving_program import MovingProgram
-from situ.mobility.moving_query import DELIVERED, INTEREST, QUALITY
-from situ.reuse.deal import UNDIVIDED, Shards, deal
-from situ.reuse.regions import beginning, share
+from situ.mobility.moving_query import BEGIN, DELIVERED, FOUND_IN, INTEREST, QUALITY
+from situ.reuse import regions as decided
+from situ.reuse.regions import Asked, Decisions, Serving, SpanRule, decide
+from situ.reuse.tallies import JudgedEvents, JudgedGrid, Places, Tally
+from situ.reuse.tiles import UNDIVIDED, Shards, shards_of, tiles_of
 from situ.reuse.totals import Totals
+from situ.space.event_store import Asking
 from situ.space.pairs import Regions
+
+#: Long before every event.
+_LONG_AGO = -FARTHEST
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """Interests with the keys of the regions that are processed on their behalf, and how well these fit."""
+class ServingRegions:
+    """Regions with the numbers by which operators know them, which ascend: as interests of those who began them, from
+    the time from which on they read events. `owners` are the keys of the interests that began them."""
 
     active: Active
+    owners: I64
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    @property
+    def keys(self) -> I64:
+        return self.active.keys
+
+    def take(self, rows: np.ndarray) -> ServingRegions:
+        return ServingRegions(self.active.take(rows), self.owners[rows])
+
+    @property
+    def are_open(self) -> npt.NDArray[np.bool_]:
+        is_open: npt.NDArray[np.bool_] = self.active.interests.end_us == END
+        return is_open
+
+    def and_(self, more: ServingRegions) -> ServingRegions:
+        """All of them, in order of their numbers."""
+        owners = np.concatenate([self.owners, more.owners])
+        order = np.argsort(np.concatenate([self.keys, more.keys]))
+        return ServingRegions(Active.concat(self.active, more.active), owners[order])
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Which region serves which interest, by their keys, for the spans that begin from `since_us` on and before
+    `until_us`; END: until the interest ends."""
+
+    interests: I64
     regions: I64
-    precision: F64
-    recall: F64
+    since_us: I64
+    until_us: I64
 
     def __len__(self) -> int:
         return len(self.regions)
 
-    def take(self, rows: np.ndarray) -> Served:
-        return Served(self.active.take(rows), self.regions[rows], self.precision[rows], self.recall[rows])
+    @classmethod
+    def none(cls) -> Services:
+        return cls(*(np.zeros(0, np.int64) for _ in range(4)))
 
-    def still(self, active: Active) -> Served:
-        """The same interests, with the ends that they have now."""
-        rows = np.searchsorted(self.active.keys, active.keys)
-        return Served(active, self.regions[rows], self.precision[rows], self.recall[rows])
+    def take(self, rows: np.ndarray) -> Services:
+        return Services(self.interests[rows], self.regions[rows], self.since_us[rows], self.until_us[rows])
 
-    def and_(self, more: Served) -> Served:
-        order = np.argsort(np.concatenate([self.active.keys, more.active.keys]))
-        regions = np.concatenate([self.regions, more.regions])[order]
-        precision, recall = np.append(self.precision, more.precision), np.append(self.recall, more.recall)
-        return Served(Active.concat(self.active, more.active), regions, precision[order], recall[order])
+    def and_(self, more: Services) -> Services:
+        """All of them, by interest and begin."""
+        pairs = zip(*((s.interests, s.regions, s.since_us, s.until_us) for s in (self, more)), strict=True)
+        both = Services(*(np.concatenate(pair) for pair in pairs))
+        return both.take(np.lexsort((both.since_us, both.interests)))
 
 
 @dataclass
 class ReusingFlow(MovingFlow):
     """Runs a moving subscription, and lets interests share regions. Regions take the place of interests in the flow of
-    operators; `_served` says by which region each open interest is served.
+    operators; `_services` says by which regions each open interest is served.
 
-    Of several that divide the work, each hears of all consumers and works for the interests of its `shards`.
+    Of several that divide the work, each hears of all consumers and works for the tiles of its `shards`.
     """
 
     shards: Shards = UNDIVIDED
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        quality = self.query.subscription.quality
-        assert quality is not None, "it reuses"
-        self._least = quality.precision or 0.0, quality.recall or 0.0
-        self._regions_open = self._nobody()
-        self._served = Served(self._open, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+        assert self.query.spans is not None, "it reuses"
+        self._spans = self.query.spans
+        self._rule = SpanRule(self._spans.length_us, self._spans.every_us or 0)
+        self._opening = self._conditions_that_open()
+        self._regions_open = ServingRegions(self._nobody(), np.zeros(0, np.int64))
+        self._regions_closed = self._regions_open  # of which somebody has not got everything yet
         self._next_region = 0
-        self._complex_events = Inbox()  # what open regions have found, for interests to come
-        self._going = beginning()
+        self._services = Services.none()
+        self._delivered_us = np.zeros(0, np.int64)  # by open interest, up to when it has got what there is
+        self._tally, self._tally_of = Tally.empty(0), np.zeros(0, np.int64)  # of covered interests, by their keys
+        self._judged = JudgedEvents.none()
+        self._tiles, self._accounts = np.zeros(0, np.int64), np.zeros((0, 4), np.int64)
+        self._complex_events = Inbox()  # what regions have found, and somebody may still get
         self.totals = Totals()
 
     @property
-    def _longest_us(self) -> int:
-        """How far back before its start an interest looks."""
-        return self.query.lifetime_us + max(self.query.before_us.values())
+    def _reach_us(self) -> int:
+        """How long before its start an interest reads events."""
+        return self.query.lifetime_us + self._spans.length_us + (self._spans.every_us is not None)
+
+    def _conditions_that_open(self) -> dict[str, set[Conditions]]:
+        """By stream, what the first step of the correlating rule asks of an event that opens a span."""
+        program = self.program.programs[self._spans.step]
+        opening: dict[str, set[Conditions]] = {name: set() for name in self.streams}
+        if isinstance(program, PatternProgram):
+            for case in program.cases:
+                for start in case.program.automaton.starts:
+                    test = case.program.conditions.tests[case.program.code.state_test[start.state]]
+                    opening[test.event_type].add(test.conditions)
+        return opening
 
     def _are_here(self, begun: Interests, before: Interests) -> np.ndarray:
-        """Which interests that begin now are worked for here: they are dealt out together with those of all consumers
-        before, which says what is near to what."""
-        if self.shards.count == 1:
-            return np.isin(np.zeros(len(begun)), self.shards.here)
-        every = Interests.concat([begun, before])
-        order = np.lexsort((every.start_us, pc.rank(every.consumer, tiebreaker="dense").to_numpy()))
-        shard = np.empty(len(every), np.int64)
-        shard[order] = deal(every.x[order], every.y[order], self.shards.count, self._shape.degrees)
-        return np.isin(shard[: len(begun)], self.shards.here)
+        """Which interests that begin now are worked for here: those of the tiles of its shards."""
+        tiles = tiles_of(begun.x, begun.y, self._shape)
+        return np.isin(shards_of(tiles, self.shards.count), self.shards.here)
+
+    # --- a step
 
     def advance(self, passed: int) -> Batch:
         """Let time pass up to `passed`; returns what is delivered then, for each consumer in spatiotemporal order."""
@@ -112,130 +165,348 @@ class ReusingFlow(MovingFlow):
             return self._nothing
         self._read(passed)
         switch = self._switch(passed)
-        complex_events = self._process(self.flow, self._regions_open, self._passed, passed)
-        served = self._served.still(Active.concat(switch.ending, switch.lasting))
-        delivered = [self._to(served, complex_events)]
-        new = _by_start(Active.concat(switch.passing, switch.begun))
-        if len(new):
-            more, regions = self._shared(new)
-            complex_events = concat([*self._complex_events.waiting, complex_events, *self._begun(regions, passed)])
-            self._complex_events.waiting.clear()
-            delivered.append(self._to(more, complex_events))
-            served = served.and_(more)
-        self._complex_events.add(complex_events)
-        self._end(served, passed)
-        self.totals = replace(self.totals, events_read=self.events_read)
+        active = Active.concat(switch.ending, switch.lasting, switch.passing, switch.begun)
+        grid = self._judged.in_grid(self._shape)
+        regions_x = np.append(self._regions_open.active.interests.x, active.interests.x)
+        regions_y = np.append(self._regions_open.active.interests.y, active.interests.y)
+        places = grid.places(regions_x, regions_y)
+        regions, services = self._decide(active, grid, places, passed)
+        complex_events = concat([*self._complex_events.waiting, *self._found(regions, passed)])
+        self._complex_events.waiting = [complex_events] if len(complex_events) else []
+        regions = self._regions_closed.and_(regions)
+        until_us = self._due_until(active, regions, services, passed)
+        delivered = self._to_interests(active, regions, services, until_us, grid, complex_events)
+        self._end(active, regions, services, until_us, passed)
+        self._count(switch, active, grid, passed)
         self._passed = passed
         self._forget(passed)
-        return in_spatiotemporal_order(concat(delivered))
+        return in_spatiotemporal_order(delivered)
 
-    def _shared(self, new: Active) -> tuple[Served, Active]:
-        """Find the regions that serve new interests, which are sorted by their start; returns these interests as they
-        are served, and the regions that are new."""
-        interests, open_regions = new.interests, self._regions_open.interests
-        asked = Regions(interests.start_us - self._longest_us, interests.end_us, interests.x, interests.y)
-        events = self._store.placed(self.streams, int(asked.since_us.min()), self._shape)
-        shared = share(
-            events,
-            open_regions.x,
-            open_regions.y,
-            open_regions.start_us - self._longest_us,
-            asked,
-            *self._least,
-            self._going,
+    def _read(self, passed: int) -> None:
+        """Put the events that time has passed into the event store, and let spans be judged by them."""
+        super()._read(passed)
+        self._judged = JudgedEvents.by_time([self._judged, self._stored_since(self._passed)])
+
+    def _stored_since(self, since_us: int) -> JudgedEvents:
+        """Where the stored events of all streams are, from a time on, and which of them open spans."""
+        parts = []
+        for name in self.streams:
+            stored = self._store.located(name, since_us, END)
+            opens = np.zeros(len(stored), np.bool_)
+            for conditions in self._opening[name] if len(stored) else ():
+                opens |= stored.batch.columns[spelt(conditions)].to_numpy(zero_copy_only=False) if conditions else True
+            parts.append(JudgedEvents(stored.batch.times, stored.x, stored.y, opens))
+        return JudgedEvents.by_time(parts)
+
+    # --- who is served by which region
+
+    def _decide(self, active: Active, grid: JudgedGrid, places: Places, passed: int) -> tuple[ServingRegions, Services]:
+        """Decide which regions serve which interests up to `passed`; returns all regions of this step, with their ends,
+        and all services that may still deliver something."""
+        interests, before = active.interests, self._regions_open
+        known_us = passed - 1
+        is_current = self._services.until_us == END
+        current = self._services.take(is_current)
+        region_of = np.full(len(active), -1, np.int64)
+        rows = np.searchsorted(active.keys, current.interests)
+        region_of[rows] = np.searchsorted(before.keys, current.regions)
+        is_covered = np.zeros(len(active), np.bool_)
+        is_covered[rows] = before.owners[region_of[rows]] != current.interests
+        self._extend_tally(active, grid, places, region_of, np.flatnonzero(is_covered), known_us)
+        first = np.searchsorted(self._tally_of, active.keys)
+        end = np.searchsorted(self._tally_of, active.keys, side="right")
+        serving = Serving(region_of, is_covered, first, end, self._tally)
+        start_us, tiles = interests.start_us, tiles_of(interests.x, interests.y, self._shape)
+        tiles_of_regions = tiles_of(before.active.interests.x, before.active.interests.y, self._shape)
+        self._add_tiles(np.concatenate([tiles, tiles_of_regions]))
+        turn = pc.rank(interests.consumer, tiebreaker="dense").to_numpy().astype(np.int64)
+        precision, recall = self._least(interests)
+        asked = Asked(
+            start_us, interests.end_us, start_us - self._reach_us, turn, np.searchsorted(self._tiles, tiles), precision,
+            recall,
+        )  # fmt: skip
+        regions = np.zeros((len(before), 8), np.int64)
+        regions[:, decided.PLACE], regions[:, decided.SINCE] = np.arange(len(before)), before.active.interests.start_us
+        regions[:, decided.TILE], regions[:, decided.CLOSED] = np.searchsorted(self._tiles, tiles_of_regions), END
+        regions[:, decided.SERVES] = np.bincount(region_of[rows], minlength=len(before))
+        services = np.stack([rows, region_of[rows], current.since_us, current.until_us], axis=1)
+        judged_us = _LONG_AGO if self._passed == BEGINNING else self._passed - 1
+        decisions = decide(
+            grid, places, regions, asked, serving, services, self._accounts, self._rule, self._reach_us, judged_us,
+            known_us,
+        )  # fmt: skip
+        self._enter(decisions, region_of)
+        regions_now = self._regions_of(decisions, active)
+        made = decisions.services
+        served = Services(
+            active.keys[made[:, decided.INTEREST]], regions_now.keys[made[:, decided.REGION]],
+            made[:, decided.FROM], made[:, decided.UNTIL],
+        )  # fmt: skip
+        is_new = np.concatenate([np.zeros(len(current), np.bool_), np.ones(len(made) - len(current), np.bool_)])
+        self._tally_anew(active, regions_now, served.take(is_new), made[is_new], grid, places, decisions, known_us)
+        return regions_now, self._services.take(~is_current).and_(served)
+
+    def _extend_tally(
+        self, active: Active, grid: JudgedGrid, places: Places, region_of: I64, covered: I64, known_us: int
+    ) -> None:
+        """Add the events that have come since the last step to the tallies of interests that are covered."""
+        since_us = np.full(len(covered), self._passed)
+        until_us = np.minimum(active.interests.end_us[covered], known_us)
+        pair, rows = grid.tally(places, region_of[covered], len(self._regions_open) + covered, since_us, until_us)
+        self._add_to_tally(active.keys[covered][pair], rows)
+
+    def _add_to_tally(self, keys: I64, rows: Tally) -> None:
+        keys = np.concatenate([self._tally_of, keys])
+        order = np.argsort(keys, kind="stable")
+        self._tally, self._tally_of = self._tally.and_(rows).take(order), keys[order]
+
+    def _tally_anew(
+        self, active: Active, regions: ServingRegions, new: Services, made: I64, grid: JudgedGrid, places: Places,
+        decisions: Decisions, known_us: int,
+    ) -> None:  # fmt: skip
+        """Leave out of the tallies what no span needs any more, and begin those of interests that another one's region
+        serves from now on."""
+        since_us = known_us - self._rule.length_us + 1
+        open_keys = active.keys[active.interests.end_us == END]
+        stays = np.isin(self._tally_of, open_keys) & ~np.isin(self._tally_of, new.interests)
+        stays &= self._tally.time_us >= since_us
+        self._tally, self._tally_of = self._tally.take(stays), self._tally_of[stays]
+        is_needed = np.isin(new.interests, open_keys) & (new.until_us == END)
+        is_needed &= regions.owners[np.searchsorted(regions.keys, new.regions)] != new.interests
+        if known_us == END - 1 or not is_needed.any():
+            return
+        needed, made = new.take(is_needed), made[is_needed]
+        pair, rows = grid.tally(
+            places,
+            decisions.regions[made[:, decided.REGION], decided.PLACE],
+            len(self._regions_open) + made[:, decided.INTEREST],
+            np.maximum(needed.since_us, since_us),
+            np.full(len(needed), known_us),
         )
-        own = shared.by - len(open_regions)  # the interest whose region it is; none, if it was there before
-        run, first, until = np.full(len(new), -1, np.int64), np.empty(len(new), np.int64), np.empty(len(new), np.int64)
-        count = _runs(own, asked.since_us, asked.until_us, run, first, until, np.full(len(new), -1, np.int64))
-        first, until = first[:count], until[:count]
-        keys = self._next_region + np.arange(count)
-        self._next_region += count
-        places = own[first]
-        regions = Interests(
-            pa.nulls(count, interests.consumer.type), np.zeros(count, np.int64), interests.start_us[first], until,
-            interests.x[places], interests.y[places],
-        )  # fmt: skip
-        region_of = np.where(own < 0, np.append(self._regions_open.keys, 0)[np.minimum(shared.by, len(open_regions))],
-                      np.append(keys, 0)[run])  # fmt: skip
-        covered = int(np.count_nonzero(shared.by != len(open_regions) + np.arange(len(new))))
-        self.totals += Totals(
-            interests=len(new), covered=covered, regions=count, events_asked=int(shared.sizes.sum()),
-            tried=shared.tried, untried=shared.untried, precision=float(shared.precision.sum()),
-            recall=float(shared.recall.sum()),
-        )  # fmt: skip
-        return Served(new, region_of, shared.precision, shared.recall), Active(regions, keys)
+        self._add_to_tally(needed.interests[pair], rows)
 
-    def _begun(self, regions: Active, passed: int) -> Iterator[Batch]:
-        """The complex events that new regions find. Regions that have not ended join the open ones."""
-        over = regions.interests.end_us != END
-        for piece in self._pieces(regions.take(over)):
-            yield self._process(self._fresh(), piece, BEGINNING, END)
-        for piece in self._pieces(regions.take(~over)):
+    def _add_tiles(self, tiles: I64) -> None:
+        """Open accounts for tiles that have none."""
+        new = np.setdiff1d(tiles, self._tiles)
+        if len(new):
+            order = np.argsort(np.concatenate([self._tiles, new]))
+            self._accounts = np.concatenate([self._accounts, np.zeros((len(new), 4), np.int64)])[order]
+            self._tiles = np.concatenate([self._tiles, new])[order]
+
+    def _least(self, interests: Interests) -> tuple[F64, F64]:
+        """The precision and recall that interests ask for."""
+        quality = self.query.subscription.quality
+        assert quality is not None, "it reuses"
+        precision, recall = (
+            interests.least[:, column].copy() if isinstance(asked, str) and interests.least is not None
+            else np.full(len(interests), float(asked or 0.0))
+            for column, asked in enumerate((quality.precision, quality.recall))
+        )  # fmt: skip
+        return precision, recall
+
+    def _enter(self, decisions: Decisions, region_of: I64) -> None:
+        """Add what was decided to the totals."""
+        counts, sums = decisions.counts, decisions.sums
+        self.totals += Totals(
+            interests=int(np.count_nonzero(region_of < 0)), covered=int(counts[decided.COVERED]),
+            regions=len(decisions.regions) - len(self._regions_open), tried=int(counts[decided.TRIED]),
+            untried=int(counts[decided.UNTRIED]), fallbacks=int(counts[decided.FALLBACKS]),
+            spans=int(sums[decided.SPANS]), precision=float(sums[decided.PRECISION]),
+            recall=float(sums[decided.RECALL]),
+        )  # fmt: skip
+
+    def _regions_of(self, decisions: Decisions, active: Active) -> ServingRegions:
+        """All regions of a step: those that were open, and new ones after them."""
+        before = self._regions_open
+        new = decisions.regions[len(before) :]
+        keys = self._next_region + np.arange(len(new))
+        self._next_region += len(new)
+        began = active.interests.take(new[:, decided.OWNER])
+        begun = replace(began, start_us=new[:, decided.SINCE])
+        every = Interests.concat([before.active.interests, begun])
+        every = replace(every, end_us=decisions.regions[:, decided.CLOSED])
+        owners = np.concatenate([before.owners, active.keys[new[:, decided.OWNER]]])
+        return ServingRegions(Active(every, np.concatenate([before.keys, keys])), owners)
+
+    # --- what regions find
+
+    def _regions(self, name: str, active: Active, since_us: int | I64) -> Regions:
+        """The regions of space and time that read events of a stream, from `since_us` on."""
+        regions = active.interests
+        return Regions(np.maximum(regions.start_us, since_us), regions.end_us, regions.x, regions.y)
+
+    def _found(self, regions: ServingRegions, passed: int) -> Iterator[Batch]:
+        """The complex events that regions find up to `passed`. Regions that are closed leave the flow."""
+        is_new = np.arange(len(regions)) >= len(self._regions_open)
+        is_closed = regions.active.interests.end_us != END
+        for piece in self._pieces(regions.active.take(is_new & is_closed)):
+            yield self._run(self._fresh(), piece, BEGINNING, END)
+        begun = list(self._pieces(regions.active.take(is_new & ~is_closed)))
+        joining = begun if self._may_join and len(begun) == 1 else []
+        together = Active.concat(regions.active.take(~is_new), *joining)
+        since_us = np.where(together.keys >= regions.keys[is_new].min(initial=END), BEGINNING, self._passed)
+        yield self._run(self.flow, together, since_us, passed)
+        for piece in begun if not joining else ():
             flow = self._fresh()
-            yield self._process(flow, piece, BEGINNING, passed)
+            yield self._run(flow, piece, BEGINNING, passed)
             if passed != END:
                 self.flow.put(flow.snapshot())
-        self._regions_open = Active.concat(self._regions_open, regions.take(~over))
+        closed = regions.keys[~is_new & is_closed]
+        if passed != END and len(closed):
+            if self._waits_for_time:
+                self.flow.take_groups([pa.array(closed)])
+            else:
+                self._leave(closed, int(np.count_nonzero(~is_closed)))
 
-    def _process(self, flow: Flow, regions: Active, since_us: int, before: int) -> Batch:
-        """The complex events that regions find, without those that may lack events from before the region began."""
-        complex_events = self._run(flow, regions, since_us, before)
-        rows = np.searchsorted(regions.keys, complex_events.columns[INTEREST].to_numpy())
-        return complex_events.take(complex_events.times >= regions.interests.start_us[rows] - self.query.lifetime_us)
+    # --- what is delivered
 
-    def _to(self, served: Served, complex_events: Batch) -> Batch:
-        """The complex events of regions, for each interest that they serve: those of the time that it asks for."""
+    def _due_until(self, active: Active, regions: ServingRegions, services: Services, passed: int) -> I64:
+        """By interest, the time up to which complex events are due: all of an interest that has ended. One that another
+        one's region serves waits until spans that begin by then have closed, so that events come in order."""
+        current = services.take(services.until_us == END)
+        is_own = np.zeros(len(active), np.bool_)
+        own = regions.owners[np.searchsorted(regions.keys, current.regions)] == current.interests
+        is_own[np.searchsorted(active.keys, current.interests[own])] = True
+        certain_us = passed if self.query.delivered.rule.kind is not None else passed - 1
+        if passed == END or self._spans.every_us is not None:
+            due = np.full(len(active), END if passed == END else certain_us)
+        else:
+            due = np.where(is_own, certain_us, passed - 1 - self._rule.length_us)
+        return np.where(
+            active.interests.end_us != END, active.interests.end_us, np.maximum(due, self._got_until(active))
+        )
+
+    def _got_until(self, active: Active) -> I64:
+        """By interest, up to when it has got what there is."""
+        got = active.interests.start_us - self.query.lifetime_us - 1
+        got[np.isin(active.keys, self._open.keys)] = self._delivered_us[np.isin(self._open.keys, active.keys)]
+        return got
+
+    def _to_interests(
+        self, active: Active, regions: ServingRegions, services: Services, until_us: I64, grid: JudgedGrid,
+        complex_events: Batch,
+    ) -> Batch:  # fmt: skip
+        """The complex events that are due, for each interest those of the spans that its regions serve."""
         keys = complex_events.columns[INTEREST].to_numpy()
         order = np.lexsort((complex_events.times, keys))
-        interests = served.active.interests
-        since = interests.start_us - self.query.lifetime_us
-        first, last = np.empty(len(served), np.int64), np.empty(len(served), np.int64)
-        _slices(keys[order], complex_events.times[order], served.regions, since, interests.end_us, first, last)
-        whose = np.repeat(np.arange(len(served)), last - first)
-        into = np.arange(len(whose)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
-        batch = complex_events.take(order[first[whose] + into])
-        batch.columns.pop(INTEREST)
-        values = interests.consumer.take(pa.array(whose)), pa.array(interests.number[whose])
-        fits = pa.array(served.precision[whose]), pa.array(served.recall[whose])
-        own = dict(zip((*DELIVERED, *QUALITY), (*values, *fits), strict=True))
-        return Batch(batch.times, batch.columns | own)
+        of_interest = np.searchsorted(active.keys, services.interests)
+        since_us = self._got_until(active)[of_interest] + 1
+        first, last = np.empty(len(services), np.int64), np.empty(len(services), np.int64)
+        _slices(
+            keys[order], complex_events.times[order], services.regions, since_us, until_us[of_interest], first, last
+        )
+        service = np.repeat(np.arange(len(services)), last - first)
+        into = np.arange(len(service)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+        rows = order[first[service] + into]
+        begins_us = self._begins(complex_events)[rows]
+        mine = (begins_us >= services.since_us[service]) & (begins_us < services.until_us[service])
+        service, rows, begins_us = service[mine], rows[mine], begins_us[mine]
+        precision, recall = self._figures(active, regions, services, service, begins_us, grid)
+        region = np.searchsorted(regions.keys, services.regions[service])
+        interests, owners = active.interests, regions.active.interests
+        whose = of_interest[service]
+        batch = complex_events.take(rows)
+        batch.columns.pop(BEGIN, None)
+        batch.columns[INTEREST] = pa.array(active.keys[whose])
+        own = (interests.consumer.take(pa.array(whose)), pa.array(interests.number[whose]), pa.array(precision),
+               pa.array(recall), owners.consumer.take(pa.array(region)), pa.array(owners.number[region]))  # fmt: skip
+        return Batch(batch.times, batch.columns | dict(zip((*DELIVERED, *QUALITY, *FOUND_IN), own, strict=True)))
 
-    def _end(self, served: Served, passed: int) -> None:
-        """Forget interests that have ended, and regions that serve no one any more."""
-        self._served = served.take(served.active.interests.end_us == END)
-        self._open = self._served.active
+    def _begins(self, complex_events: Batch) -> I64:
+        """When the spans of complex events begin."""
+        if self._spans.every_us is not None:
+            return complex_events.times - self._rule.length_us - 1
+        begins: I64 = complex_events.columns[BEGIN].cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return begins
+
+    def _figures(
+        self,
+        active: Active,
+        regions: ServingRegions,
+        services: Services,
+        service: I64,
+        begins_us: I64,
+        grid: JudgedGrid,
+    ) -> tuple[F64, F64]:
+        """Precision and recall of the spans of some services that begin at these times."""
+        precision, recall = np.ones(len(service)), np.ones(len(service))
+        region = np.searchsorted(regions.keys, services.regions)
+        is_shared = (regions.owners[region] != services.interests)[service]
+        if not is_shared.any():
+            return precision, recall
+        asked = np.flatnonzero(is_shared)
+        asked = asked[np.lexsort((begins_us[asked], service[asked]))]
+        used, offsets = np.unique(service[asked], return_index=True)
+        interest = np.searchsorted(active.keys, services.interests[used])
+        of_regions, of_interests = regions.active.interests, active.interests
+        places = grid.places(
+            np.append(of_regions.x[region[used]], of_interests.x[interest]),
+            np.append(of_regions.y[region[used]], of_interests.y[interest]),
+        )
+        precision[asked], recall[asked] = grid.figures(
+            places, np.arange(len(used)), len(used) + np.arange(len(used)), of_interests.end_us[interest],
+            np.append(offsets, len(asked)), begins_us[asked], self._rule.length_us,
+        )  # fmt: skip
+        return precision, recall
+
+    def _end(self, active: Active, regions: ServingRegions, services: Services, until_us: I64, passed: int) -> None:
+        """Forget interests that have ended, regions that are closed, and what nobody will get."""
+        is_open = active.interests.end_us == END
+        self._open, self._delivered_us = active.take(is_open), until_us[is_open]
+        self._regions_open = regions.take(regions.are_open)
         if passed == END:
             return
-        used = np.isin(self._regions_open.keys, self._served.regions)
-        if not used.all():
-            unused = self._regions_open.keys[~used]
-            self._regions_open = self._regions_open.take(used)
-            if self._waits_for_time:
-                self.flow.take_groups([pa.array(unused)])
-            else:
-                self._leave(unused, len(self._regions_open))
-        self._complex_events.before(passed - self.query.lifetime_us)
-        kept = [batch.take(np.isin(batch.columns[INTEREST].to_numpy(), self._regions_open.keys))
+        services = services.take(np.isin(services.interests, self._open.keys))
+        got_us = self._delivered_us[np.searchsorted(self._open.keys, services.interests)]
+        # What a service that is over may still deliver begins before its end.
+        is_due = (services.until_us == END) | (services.until_us > got_us - self._rule.length_us - 1)
+        self._services = services.take(is_due)
+        self._regions_closed = regions.take(~regions.are_open & np.isin(regions.keys, self._services.regions))
+        needed = np.append(self._regions_closed.keys, self._regions_open.keys)
+        self._complex_events.before(passed - max(self.query.lifetime_us, self._rule.length_us + 1))
+        kept = [batch.take(np.isin(batch.columns[INTEREST].to_numpy(), needed))
                 for batch in self._complex_events.waiting]  # fmt: skip
         self._complex_events.waiting = [batch for batch in kept if len(batch)]
+
+    def _count(self, switch: Switch, active: Active, grid: JudgedGrid, passed: int) -> None:
+        """Count the events that interests would have read by themselves in this step."""
+        interests = active.interests
+        is_new = np.isin(active.keys, np.concatenate([switch.passing.keys, switch.begun.keys]))
+        since_us = np.where(is_new, interests.start_us - self._reach_us, self._passed)
+        until_us = np.minimum(interests.end_us, passed - 1)
+        asked = int(grid.placed.counts(Regions(since_us, until_us, interests.x, interests.y)).sum())
+        self.totals = replace(self.totals, events_asked=self.totals.events_asked + asked, events_read=self.events_read)
+
+    def _forget(self, passed: int) -> None:
+        super()._forget(passed)
+        if passed != END:
+            self._judged = self._judged.since(passed - self._kept_us)
+
+    @property
+    def _kept_us(self) -> int:
+        """How long events are kept: for interests that begin, and for spans of which something is still to be
+        delivered."""
+        return max(self._reach_us, 2 * (self._rule.length_us + 1))
+
+    def _asking(self, passed: int) -> list[Asking]:
+        return [Asking(passed, 0, dict.fromkeys(self.streams, self._kept_us))]
 
     # --- snapshots
 
     def snapshot(self) -> dict[str, pa.Table]:
         """The state as tables."""
         tables = super().snapshot()
-        open_regions, served = self._regions_open, self._served
-        regions = {
-            "key": open_regions.keys,
-            "start_us": open_regions.interests.start_us,
-            "x": open_regions.interests.x,
-            "y": open_regions.interests.y,
-        }
-        fits = {"region": served.regions, "precision": served.precision, "recall": served.recall}
-        tables["regions"] = pa.table({name: pa.array(values) for name, values in regions.items()})
-        tables["served"] = pa.table({name: pa.array(values) for name, values in fits.items()})
+        regions, services = self._regions_closed.and_(self._regions_open), self._services
+        began = regions.active.interests
+        columns = {"key": regions.keys, "owner": regions.owners, "number": began.number, "since_us": began.start_us,
+                   "until_us": began.end_us, "x": began.x, "y": began.y}  # fmt: skip
+        tables["regions"] = _table(columns).append_column("consumer", began.consumer)
+        tables["services"] = _table({"interest": services.interests, "region": services.regions,
+                                     "since_us": services.since_us, "until_us": services.until_us})  # fmt: skip
+        tables["delivered"] = _table({"until_us": self._delivered_us})
+        tables["tally"] = _table({"interest": self._tally_of} | self._tally._asdict())
+        tables["tiles"] = _table({"tile": self._tiles} | {str(n): self._accounts[:, n] for n in range(4)})
         tables["next region"] = pa.table({"key": [self._next_region]})
-        tables["going"] = pa.table({"count": self._going})
         if self._complex_events.waiting:
             tables["found"] = self._complex_events.table()
         return tables
@@ -245,63 +516,80 @@ class ReusingFlow(MovingFlow):
         super().restore(tables, afresh)
         if self._passed == BEGINNING:
             return
-        keys = self._keys_at_work(tables, self._open.keys)
-        start = numbers(tables["regions"].column("start_us"), np.int64, "times of regions")
-        require_event_times(start)
-        x, y = places_of({name: tables["regions"].column(name) for name in ("x", "y")})
-        consumer = pa.nulls(len(keys), self._open.interests.consumer.type)
-        ends = np.full(len(keys), END)
-        regions = Interests(consumer, np.zeros(len(keys), np.int64), start, ends, x, y)
-        next_region = numbers(tables["next region"].column("key"), np.int64, "numbers of regions")
+        self._judged = self._stored_since(BEGINNING).since(self._passed - self._kept_us)
+        next_region = _numbers(tables["next region"], "key")
         require(len(next_region) == 1, "numbers of regions are several")
         require_between(next_region, 0, FARTHEST, "numbers of regions")
-        require_between(keys, 0, int(next_region[0]), "numbers of regions")
-        going = numbers(tables["going"].column("count"), np.int64, "counts")
-        require(len(going) == len(self._going), "counts are others")
-        require_between(going, 0, FARTHEST, "counts")
-        self._served = self._served_of(tables["served"], keys)
-        self._regions_open = Active(regions, keys)
-        self._next_region, self._going = int(next_region[0]), going
+        self._next_region = int(next_region[0])
+        regions = self._regions_in(tables["regions"])
+        self._regions_open, self._regions_closed = regions.take(regions.are_open), regions.take(~regions.are_open)
+        self._services = self._services_in(tables["services"])
+        self._delivered_us = _numbers(tables["delivered"], "until_us")
+        require(len(self._delivered_us) == len(self._open), "what was delivered is to others")
+        require_event_times(self._delivered_us)
+        self._tally_of, self._tally = _numbers(tables["tally"], "interest"), _tally_in(tables["tally"])
+        require_sorted(self._tally_of, "tallies of interests")
+        require(np.isin(self._tally_of, self._open.keys).all(), "a tally is of nobody")
+        self._tiles = _numbers(tables["tiles"], "tile")
+        require_sorted(self._tiles, "tiles", strictly=True)
+        self._accounts = np.stack([_numbers(tables["tiles"], str(n)) for n in range(4)], axis=1)
+        require_between(self._accounts.reshape(-1), -FARTHEST, FARTHEST, "counts")
         if "found" in tables:
             schema = self.program.programs[self.query.name].context.operator.schema
             require_columns({INTEREST: tables["found"].column(INTEREST)}, {INTEREST: pa.int64()}, whole=True)
             self._complex_events.put(tables["found"], {name: to_arrow(type_) for name, type_ in schema.attributes})
 
     def _keys_at_work(self, tables: Mapping[str, pa.Table], keys: I64) -> I64:
-        regions = numbers(tables["regions"].column("key"), np.int64, "numbers of regions")
+        regions, until_us = _numbers(tables["regions"], "key"), _numbers(tables["regions"], "until_us")
         require_sorted(regions, "numbers of regions", strictly=True)
-        return regions
+        open_regions: I64 = regions[until_us == END]
+        return open_regions
 
-    def _served_of(self, table: pa.Table, regions: I64) -> Served:
-        """By which regions the open interests are served."""
-        region = numbers(table.column("region"), np.int64, "numbers of regions")
-        precision, recall = (numbers(table.column(name), np.float64, "qualities") for name in ("precision", "recall"))
-        require(len(region) == len(self._open) and np.isin(region, regions).all(), "interests are served by no region")
-        require(((precision >= 0) & (precision <= 1) & (recall >= 0) & (recall <= 1)).all(), "qualities are none")
-        return Served(self._open, region, precision, recall)
+    def _regions_in(self, table: pa.Table) -> ServingRegions:
+        keys, owners, number = (_numbers(table, name) for name in ("key", "owner", "number"))
+        since_us, until_us = _numbers(table, "since_us"), _numbers(table, "until_us")
+        require_between(keys, 0, self._next_region, "numbers of regions")
+        require_between(number, 1, FARTHEST, "numbers of interests")
+        require_between(owners, 0, self._consumers.next_key, "numbers of interests")
+        require_event_times(since_us)
+        require_times(until_us, "times of regions")
+        x, y = places_of({name: table.column(name) for name in ("x", "y")})
+        consumer = one_chunk(table.column("consumer"))
+        require_columns({"consumer": consumer}, {"consumer": self._open.interests.consumer.type}, whole=True)
+        interests = Interests(consumer, number, since_us, until_us, x, y)
+        return ServingRegions(Active(interests, keys), owners)
+
+    def _services_in(self, table: pa.Table) -> Services:
+        """By which regions the open interests are served: by one each just now."""
+        services = Services(*(_numbers(table, name) for name in ("interest", "region", "since_us", "until_us")))
+        current = services.take(services.until_us == END)
+        require(np.array_equal(current.interests, self._open.keys), "an interest is served by no region")
+        require(np.isin(current.regions, self._regions_open.keys).all(), "an interest is served by no region")
+        require(np.isin(services.interests, self._open.keys).all(), "a region serves nobody")
+        require_event_times(services.since_us)
+        require_times(services.until_us, "times of services")
+        require(np.isin(self._regions_open.keys, current.regions).all(), "a region serves nobody")
+        known = np.append(self._regions_closed.keys, self._regions_open.keys)
+        require(np.isin(services.regions, known).all(), "an interest is served by no region")
+        return services
 
 
-def _by_start(new: Active) -> Active:
-    return new.take(np.lexsort((new.keys, new.interests.start_us)))
+def _table(columns: Mapping[str, np.ndarray]) -> pa.Table:
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
 
 
-@jit
-def _runs(own: I64, since: I64, until: I64, run: I64, first: I64, last: I64, current: I64) -> int:
-    """Interests of one region that follow each other without a gap are one run of it: by interest its run, and of each
-    run the first interest and the end. Interests come by their start."""
-    count = 0
-    for k in range(len(own)):
-        region = own[k]
-        if region < 0:
-            continue
-        at = current[region]
-        if at < 0 or since[k] > last[at]:
-            at = count
-            current[region], first[at], last[at] = at, k, until[k]
-            count += 1
-        run[k] = at
-        last[at] = max(last[at], until[k])
-    return count
+def _numbers(table: pa.Table, name: str) -> I64:
+    return numbers(table.column(name), np.int64, f"numbers in {name}")
+
+
+def _tally_in(table: pa.Table) -> Tally:
+    time_us, *counts = (_numbers(table, name) for name in Tally._fields[:-1])
+    in_region, in_interest, in_both = counts
+    for count in counts:
+        require_between(count, 0, FARTHEST, "counts of events")
+    opens = one_chunk(table.column("opens"))
+    require_columns({"opens": opens}, {"opens": pa.bool_()}, whole=True)
+    return Tally(time_us, in_region, in_interest, in_both, opens.to_numpy(zero_copy_only=False))
 
 
 @jit

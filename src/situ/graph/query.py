@@ -199,10 +199,11 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """`quality precision 0.9 recall 0.9 disparity 0.5`."""
+    """`quality precision 0.9 recall 0.9 disparity 0.5`; `quality precision wanted`, where `wanted` is an attribute of
+    the consumers' stream."""
 
-    precision: float | None = None
-    recall: float | None = None
+    precision: float | str | None = None
+    recall: float | str | None = None
     disparity: float | None = None
 
 
@@ -218,7 +219,8 @@ class Demand:
 class Subscription:
     """`subscribe Name [for Consumer(id)] ...`, or EdgeCEP's `Subscription seq 1 from User1 to AirController`.
 
-    An EdgeCEP subscription is named `<subscriber>_<sequence>`.
+    An EdgeCEP subscription is named `<subscriber>_<sequence>`. A consumer leaves with a location update of which
+    `leave_when` is true, and `leave_after_us` after the last one.
     """
 
     name: str
@@ -233,6 +235,8 @@ class Subscription:
     sequence: int | None = None
     subscriber: str | None = None
     actor: str | None = None
+    leave_when: Expression | None = None
+    leave_after_us: int | None = None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

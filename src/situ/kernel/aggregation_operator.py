@@ -63,7 +63,7 @@ class RecordRows:
         event = self.members.event[self.inside(alias)]
         offsets = np.concatenate([[0], np.cumsum(self.counts(alias))]).astype(np.int64)
         names = self.context.schemas[self.types[alias]].names
-        return offsets, StoreRows(self.store.take(event), self.types[alias], names)
+        return offsets, StoreRows(self.store, self.types[alias], names, event)
 
 
 @dataclass(frozen=True, slots=True)

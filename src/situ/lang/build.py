@@ -292,6 +292,8 @@ def subscribe(
     deliver: Literal["complete", "best effort"] | None = None,
     quality: Quality | None = None,
     demand: Demand | Iterable[Demand] = (),
+    leave_when: Operand | None = None,
+    leave_after: Span | None = None,
 ) -> Subscription:
     """`subscribe Name for Consumer(id) ...`; `consumer` is the event type and its key."""
     subscription = Subscription(
@@ -304,6 +306,8 @@ def subscribe(
         deliver,
         quality,
         (demand,) if isinstance(demand, Demand) else tuple(demand),
+        leave_when=None if leave_when is None else to_expression(leave_when),
+        leave_after_us=None if leave_after is None else to_micros(leave_after),
     )
     if isinstance(name, str):
         return subscription

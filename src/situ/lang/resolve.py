@@ -47,7 +47,7 @@ def resolve(query: Query, functions: Functions = default_functions) -> OperatorG
         operators.append(operator)
     for subscription in query.subscriptions:
         _check_interest(subscription, query.streams)
-        _check_quality(subscription)
+        _check_quality(subscription, query.streams)
         operators.append(_operator(subscription, None, schemas, depths, functions))
     for operator in operators:
         _check_orders_read_together(operator, query)
@@ -248,12 +248,14 @@ def _check_interest(subscription: Subscription, streams: tuple[Stream, ...]) -> 
         )
 
 
-def _check_quality(subscription: Subscription) -> None:
+def _check_quality(subscription: Subscription, streams: tuple[Stream, ...]) -> None:
     """Thresholds are shares, and `update when quality` says how good is good enough."""
     quality = subscription.quality
     for name in ("precision", "recall", "disparity") if quality is not None else ():
         threshold = getattr(quality, name)
-        if threshold is not None and not 0 <= threshold <= 1:
+        if isinstance(threshold, str):
+            _check_threshold(subscription, threshold, streams)
+        elif threshold is not None and not 0 <= threshold <= 1:
             raise QueryError(
                 f"{subscription.name}: a {name} of {threshold:g} is not between 0 and 1",
                 place=subscription.place,
@@ -266,6 +268,31 @@ def _check_quality(subscription: Subscription) -> None:
             f"{subscription.name} updates when quality is too low, and says nothing of quality",
             place=subscription.place,
             remedy="Write `quality precision 0.9 recall 0.9`, or one of them.",
+        )
+    if isinstance(quality.precision, str) or isinstance(quality.recall, str):
+        raise QueryError(
+            f"{subscription.name} updates when quality is too low, and reads its thresholds from location updates",
+            place=subscription.place,
+            remedy="Write the thresholds as numbers: `quality precision 0.9 recall 0.9`.",
+        )
+
+
+def _check_threshold(subscription: Subscription, name: str, streams: tuple[Stream, ...]) -> None:
+    """A threshold that consumers say themselves is a number of their stream."""
+    consumers = subscription.consumer[0] if subscription.consumer else None
+    stream = next((stream for stream in streams if stream.name == consumers), None)
+    types = {} if stream is None else {attribute.name: attribute.type for attribute in stream.attributes}
+    if name not in types:
+        raise QueryError(
+            f"{subscription.name}: the consumers' stream has no attribute {name!r}",
+            place=subscription.place,
+            remedy=did_you_mean(name, types) if types else "Write `for Consumer(id)`, or a number, such as 0.9.",
+        )
+    if not is_numeric(types[name]):
+        raise QueryError(
+            f"{subscription.name}: the threshold {name!r} is {types[name]}",
+            place=subscription.place,
+            remedy="Declare it as a number, such as double.",
         )
 
 

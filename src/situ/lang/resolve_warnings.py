@@ -9,7 +9,7 @@ from situ.graph.operators import OperatorGraph
 from situ.graph.patterns import steps_before
 from situ.graph.query import From, Subscription
 from situ.graph.rule_properties import free_choices, lacks_window, marks_every_key, windows_of_event
-from situ.graph.sharing import asks_for_quality, dependent
+from situ.graph.sharing import asks_for_quality, unshared_because
 
 
 def warnings(graph: OperatorGraph) -> tuple[str, ...]:
@@ -35,6 +35,8 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
         for clause, value in (
             ("lifetime", subscription.lifetime_us),
             ("update", subscription.update),
+            ("leave when", subscription.leave_when),
+            ("leave after", subscription.leave_after_us),
             ("deliver", subscription.deliver),
         ):
             if value is not None:
@@ -44,8 +46,8 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
             yield "quality", "without `around`, results are always exact"
         elif quality.precision is None and quality.recall is None:
             yield "quality", "what is shared is judged by `precision` and `recall`, and neither is given"
-        elif asks_for_quality(subscription) and (name := dependent(graph, subscription)) is not None:
-            yield "quality", f"matches of {name} depend on each other, so interests do not share them"
+        elif asks_for_quality(subscription) and (reason := unshared_because(graph, subscription)) is not None:
+            yield "quality", f"{reason}: interests do not share"
     metrics = {demand.metric for demand in subscription.demands}
     if "latency" in metrics:
         yield "demand latency", "`situ plan` looks at it, an engine does not"

@@ -272,6 +272,12 @@ class TreeToQuery(TreeToPattern):
         size = self._micros(amount) if kind == "every" else self._metres(amount, _unit(amount) == "km")
         return self._clause(meta, "update", Update(kind, size))
 
+    def leave_when(self, meta: Meta, condition: Expression) -> Clause:
+        return self._clause(meta, "leave_when", condition)
+
+    def leave_after(self, meta: Meta, duration: Token) -> Clause:
+        return self._clause(meta, "leave_after_us", self._micros(duration), "leave after")
+
     def deliver(self, meta: Meta, how: Token) -> Clause:
         return self._clause(meta, "deliver", "complete" if how.type == "COMPLETE" else "best effort")
 
@@ -279,7 +285,8 @@ class TreeToQuery(TreeToPattern):
         return self._clause(meta, "quality", Quality(**fields_of(measures)))
 
     def measure(self, meta: Meta, name: Token, value: Token) -> Clause:
-        return self._clause(meta, name.type.lower(), self._float(value))
+        threshold = self._float(value) if value.type in ("INT", "FLOAT") else str(value)
+        return self._clause(meta, name.type.lower(), threshold)
 
     def demand(self, meta: Meta, *limits: Demand) -> Clause:
         return self._clause(meta, "demands", limits, "demand")

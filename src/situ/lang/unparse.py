@@ -205,6 +205,10 @@ def _interest(subscription: Subscription) -> Iterator[str]:
         yield f"lifetime {format_duration(subscription.lifetime_us)}"
     if subscription.update is not None:
         yield _update(subscription.update)
+    if subscription.leave_when is not None:
+        yield f"leave    when {unparse_expression(subscription.leave_when)}"
+    if subscription.leave_after_us is not None:
+        yield f"leave    after {format_duration(subscription.leave_after_us)}"
     if subscription.deliver is not None:
         yield f"deliver  {subscription.deliver}"
     if subscription.quality is not None:
@@ -236,7 +240,11 @@ def _update(update: Update) -> str:
 
 def _quality(quality: Quality) -> str:
     measures = (("precision", quality.precision), ("recall", quality.recall), ("disparity", quality.disparity))
-    return "quality  " + " ".join(f"{name} {_number(value)}" for name, value in measures if value is not None)
+    return "quality  " + " ".join(f"{name} {_threshold(value)}" for name, value in measures if value is not None)
+
+
+def _threshold(value: float | str) -> str:
+    return unparse_name(value) if isinstance(value, str) else _number(value)
 
 
 def _demand(demand: Demand) -> str:

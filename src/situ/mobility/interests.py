@@ -29,7 +29,8 @@ BASIC = Update("basic")
 @dataclass(frozen=True, slots=True)
 class Interests:
     """Interests in columns, by consumer (their values in order) and start. `number` counts those of one consumer from
-    1. One lasts from `start_us` to `end_us`, both included: the start of the next one, or END."""
+    1. One lasts from `start_us` to `end_us`, both included: the start of the next one, or when the consumer leaves, or
+    END. `least` is (interests, 2): the precision and recall that each asks for, where location updates say it."""
 
     consumer: pa.Array
     number: I64
@@ -37,6 +38,7 @@ class Interests:
     end_us: I64
     x: F64
     y: F64
+    least: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.number)
@@ -46,26 +48,30 @@ class Interests:
         chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         consumer = self.consumer.take(pa.array(chosen))
         number, start_us, end_us = (values[chosen] for values in (self.number, self.start_us, self.end_us))
-        return Interests(consumer, number, start_us, end_us, self.x[chosen], self.y[chosen])
+        least = None if self.least is None else self.least[chosen]
+        return Interests(consumer, number, start_us, end_us, self.x[chosen], self.y[chosen], least)
 
     def updates(self) -> Updates:
         """The location updates that began them."""
-        return Updates(self.consumer, self.start_us, self.x, self.y)
+        return Updates(self.consumer, self.start_us, self.x, self.y, self.least)
 
     @staticmethod
     def concat(parts: Sequence[Interests]) -> Interests:
         columns = ([getattr(part, name) for part in parts] for name in ("number", "start_us", "end_us", "x", "y"))
-        return Interests(pa.concat_arrays([part.consumer for part in parts]), *map(np.concatenate, columns))
+        number, start_us, end_us, x, y = map(np.concatenate, columns)
+        consumer, least = pa.concat_arrays([part.consumer for part in parts]), _joined([part.least for part in parts])
+        return Interests(consumer, number, start_us, end_us, x, y, least)
 
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """Where consumers say that they are."""
+    """Where consumers say that they are; and the precision and recall that they ask for, if they say it."""
 
     consumer: pa.Array
     times_us: I64
     x: F64
     y: F64
+    least: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.times_us)
@@ -79,12 +85,20 @@ class Updates:
         """Those that are marked."""
         if rows.all():
             return self
-        return Updates(self.consumer.filter(pa.array(rows)), self.times_us[rows], self.x[rows], self.y[rows])
+        least = None if self.least is None else self.least[rows]
+        return Updates(self.consumer.filter(pa.array(rows)), self.times_us[rows], self.x[rows], self.y[rows], least)
 
     def and_(self, more: Updates) -> Updates:
         times_us = np.concatenate([self.times_us, more.times_us])
         x, y = np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y])
-        return Updates(concat_arrays([self.consumer, more.consumer]), times_us, x, y)
+        least = _joined([self.least, more.least])
+        return Updates(concat_arrays([self.consumer, more.consumer]), times_us, x, y, least)
+
+
+def _joined(parts: Sequence[F64 | None]) -> F64 | None:
+    """What all parts ask for; None, if one says nothing."""
+    said = [part for part in parts if part is not None]
+    return np.concatenate(said) if said and len(said) == len(parts) else None
 
 
 def interests_of(updates: Updates, update: Update = BASIC, degrees: bool = False) -> Interests:
@@ -117,7 +131,8 @@ def in_order(updates: Updates) -> tuple[I64, I64]:
     """The updates that have a place, by consumer, time and place; and by row, numbers that stand for consumers."""
     placed = updates.have_a_place()
     codes = pc.rank(updates.consumer, tiebreaker="dense").to_numpy(False).astype(np.int64)
-    order = np.lexsort((updates.y, updates.x, updates.times_us, codes))
+    ties = () if updates.least is None else (updates.least[:, 1], updates.least[:, 0])
+    order = np.lexsort((*ties, updates.y, updates.x, updates.times_us, codes))
     return order[placed[order]], codes
 
 
@@ -130,7 +145,8 @@ def interests_at(updates: Updates, rows: I64) -> Interests:
     ends = np.where(same, np.roll(starts, -1), END)
     begins = np.flatnonzero(np.concatenate([[True], ~same[:-1]]) if len(rows) else same)
     number = np.arange(len(rows)) - np.repeat(begins, np.diff(np.append(begins, len(rows)))) + 1
-    return Interests(consumers, number, starts, ends, updates.x[rows], updates.y[rows])
+    least = None if updates.least is None else updates.least[rows]
+    return Interests(consumers, number, starts, ends, updates.x[rows], updates.y[rows], least)
 
 
 @jit

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from situ.core.functions import Functions
-from situ.graph.query import Stream
+from situ.graph.operators import OperatorGraph
+from situ.graph.query import Query, Stream
 from situ.kernel.compile import RuleProgram, compile_operator
 from situ.kernel.operator import Conditions, contexts_of, tie_attributes
 from situ.kernel.state.snapshot import digest
@@ -50,8 +51,37 @@ class MovingProgram:
         return tie_attributes(self.streams[stream])
 
     def updates_read(self) -> frozenset[str]:
-        """The columns of the stream of consumers that say who is where."""
-        return frozenset({self.query.consumer[1], *place_of(self.query.focal)})
+        """The columns of the stream of consumers that say who is where, who leaves, and what they ask for."""
+        read = {self.query.consumer[1], *place_of(self.query.focal), *filter(None, self.thresholds)}
+        if self.leaving is not None:
+            read |= self.leaving.columns_read()[self.query.focal.name]
+        return frozenset(read)
+
+    @property
+    def thresholds(self) -> tuple[str | None, str | None]:
+        """The attributes by which consumers say the precision and the recall that they ask for."""
+        quality = self.query.subscription.quality
+        asked = () if quality is None or not self.query.reuses else (quality.precision, quality.recall)
+        precision, recall = (value if isinstance(value, str) else None for value in asked or (None, None))
+        return precision, recall
+
+    @cached_property
+    def leaving(self) -> RuleProgram | None:
+        """What `leave when` asks of location updates."""
+        rule, focal = self.query.leaving, self.query.focal
+        if rule is None:
+            return None
+        functions = self.programs[self.query.name].context.functions
+        graph = OperatorGraph(Query((focal,)), (focal,), (rule,))
+        return compile_operator(contexts_of(graph, functions, False)[rule.name])
+
+    @property
+    def leaves_if(self) -> Conditions | None:
+        """The conditions on a location update with which a consumer leaves."""
+        if self.leaving is None:
+            return None
+        (conditions,) = self.leaving.tests()[self.query.focal.name]
+        return conditions
 
     def tests(self, stream: str) -> tuple[Conditions, ...]:
         """What rules ask of single events of a stream; one of them accepts every event that is needed."""
@@ -64,7 +94,8 @@ class MovingProgram:
         """A state fits the same rules, which read the same columns, around the same regions."""
         subscription = self.query.subscription
         operators = [program.digests() for program in self.programs.values()]
-        asked = (subscription.around, subscription.lifetime_us, subscription.update, subscription.quality)
+        asked = (subscription.around, subscription.lifetime_us, subscription.update, subscription.quality,
+                 subscription.leave_when, subscription.leave_after_us)  # fmt: skip
         return digest(*asked, *operators, *(sorted(self.columns_read(name)) for name in self.streams))
 
 

@@ -15,30 +15,55 @@ from situ.core.errors import QueryError
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.types import DOUBLE, INT, Type
-from situ.graph.expressions import GroupKey
+from situ.graph.expressions import Aggregate, Attribute, Call, EventTime, Expression, GroupKey
 from situ.graph.operators import Operator, OperatorGraph, Schema
+from situ.graph.patterns import EventTest, Step, repeating_aliases, steps_of
 from situ.graph.query import (
     Aggregation,
     Around,
     Assignment,
     AttributeDeclaration,
+    Case,
     Definition,
     Query,
     Rule,
     Stream,
     Subscription,
 )
-from situ.graph.sharing import asks_for_quality, dependent
+from situ.graph.sharing import asks_for_quality, shared_step
 from situ.lang.resolve import resolve
-from situ.mobility.history import history_us
+from situ.mobility.history import history_us, span_us
 
 #: The attributes that name an event's interest, and say which of the events of one time come first.
 INTEREST, ORDER = "situ_interest", "situ_order"
+#: The attribute of complex events that may be shared: the time at which the span begins that they were found in.
+BEGIN = "situ_begin"
 
 #: What a moving subscription's complex events have besides their attributes, and what those have that may be found on
-#: behalf of others.
+#: behalf of others: how good they are, and whose region they were found in.
 DELIVERED = ("consumer", "interest")
 QUALITY = ("precision", "recall")
+FOUND_IN = ("region_consumer", "region_interest")
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """What the correlating rule of a subscription reads at once: from `begin` to `begin` + `length_us`, included.
+
+    An event that its first step accepts opens one; or, if there is `every_us`, they are windows, and end right before
+    its multiples.
+    """
+
+    step: str  # the name of the rule
+    length_us: int
+    every_us: int | None = None
+
+    @classmethod
+    def of(cls, step: Operator) -> Spans:
+        kind = step.rule.kind
+        if kind is None:
+            return cls(step.name, span_us(step))
+        return cls(step.name, kind.window.over - 1, kind.window.every)
 
 
 @dataclass(frozen=True)
@@ -51,11 +76,17 @@ class MovingQuery:
     delivered: Operator
     before_us: Mapping[str, int]
     streams: Mapping[str, Stream]  # that are read, as they are declared
-    reuses: bool  # interests may share what is found, at the quality that the subscription asks for
+    spans: Spans | None  # by which it is judged what interests may share, at the quality that the subscription asks for
+    leaving: Operator | None = None  # takes the location updates with which consumers leave
 
     @property
     def name(self) -> str:
         return self.subscription.name
+
+    @property
+    def reuses(self) -> bool:
+        """Whether interests may share what is found."""
+        return self.spans is not None
 
     @property
     def around(self) -> Around:
@@ -125,13 +156,29 @@ def _moving(graph: OperatorGraph, subscription: Subscription, functions: Functio
     before_us = history_us(graph, subscription.name)
     focal = subscription.around.focal if subscription.around else ""
     streams = {stream.name: stream for stream in graph.streams if stream.name in (*before_us, focal)}
-    definitions = [Definition(o.name, (*o.schema.names, INTEREST), _grouped(o.rule)) for o in operators[:-1]]
-    plain = Subscription(subscription.name, _grouped(operators[-1].rule))
+    step = shared_step(graph, subscription) if asks_for_quality(subscription) else None
+    spans = None if step is None else Spans.of(step)
+    passed_on = (INTEREST,) if spans is None or spans.every_us else (INTEREST, BEGIN)
+    rules = [_grouped(_with_begin(o.rule, step is o) if BEGIN in passed_on else o.rule) for o in operators]
+    definitions = [
+        Definition(o.name, (*o.schema.names, *passed_on), rule)
+        for o, rule in zip(operators[:-1], rules[:-1], strict=True)
+    ]
     by_interest = tuple(_by_interest(stream) for stream in streams.values() if stream.name in before_us)
-    query = Query(by_interest, tuple(definitions), (plain,))
-    shares = asks_for_quality(subscription) and dependent(graph, subscription) is None
-    delivered = replace(operators[-1], schema=_delivered(graph, operators[-1], subscription, shares))
-    return MovingQuery(subscription, resolve(query, functions), delivered, before_us, streams, shares)
+    query = Query(by_interest, tuple(definitions), (Subscription(subscription.name, rules[-1]),))
+    delivered = replace(operators[-1], schema=_delivered(graph, operators[-1], subscription, spans is not None))
+    leaving = _leaving(subscription, streams[focal], functions)
+    return MovingQuery(subscription, resolve(query, functions), delivered, before_us, streams, spans, leaving)
+
+
+def _leaving(subscription: Subscription, focal: Stream, functions: Functions) -> Operator | None:
+    """A rule that takes the location updates of which `leave when` is true."""
+    if subscription.leave_when is None:
+        return None
+    test = EventTest(focal.name, subscription.leave_when, place=subscription.place)
+    case = Case(Step(test, "update"), assign=(Assignment("time", EventTime("update")),))
+    (rule,) = resolve(Query((focal,), (), (Subscription("leave when", Rule((case,))),)), functions).operators
+    return rule
 
 
 def _by_interest(stream: Stream) -> Stream:
@@ -152,12 +199,36 @@ def _grouped(rule: Rule) -> Rule:
     return replace(rule, cases=cases, group_by=group_by)
 
 
+def _with_begin(rule: Rule, correlates: bool) -> Rule:
+    """A pattern rule whose complex events say when their span begins: with the first event of a match, or where that of
+    the one event does that it takes."""
+    cases = tuple(
+        replace(case, assign=(*case.assign, Assignment(BEGIN, _first_time(case) if correlates else _passed_on(case))))
+        for case in rule.cases
+    )
+    return replace(rule, cases=cases)
+
+
+def _first_time(case: Case) -> Expression:
+    """The smallest time of the events of a match."""
+    repeating = repeating_aliases(case.detect)
+    times: list[Expression] = []
+    for alias in dict.fromkeys(step.alias for step in steps_of(case.detect) if step.silence_us is None):
+        times.append(Aggregate("first", EventTime(alias)) if alias in repeating else EventTime(alias))
+    return times[0] if len(times) == 1 else Call("least", tuple(times))
+
+
+def _passed_on(case: Case) -> Expression:
+    begins: list[Expression] = [Attribute(step.alias, BEGIN) for step in steps_of(case.detect)]
+    return begins[0] if len(begins) == 1 else Call("coalesce", tuple(begins))
+
+
 def _delivered(graph: OperatorGraph, operator: Operator, subscription: Subscription, shares: bool) -> Schema:
     assert subscription.consumer is not None, "resolved: somebody moves"
     stream, attribute = subscription.consumer
     own: dict[str, Type] = dict(zip(DELIVERED, (graph.schemas[stream].type_of(attribute), INT), strict=True))
     if shares:
-        own |= dict.fromkeys(QUALITY, DOUBLE)
+        own |= dict.fromkeys(QUALITY, DOUBLE) | dict(zip(FOUND_IN, own.values(), strict=True))
     for name in own:
         if name in operator.schema.names:
             raise QueryError(

@@ -1,9 +1,14 @@
-"""Which regions are processed, and on behalf of which interests.
+"""Which regions are processed, and which interests they serve, span by span.
 
 A region that is processed for one interest is processed on behalf of others, too, if what they would have read is in it
-with the precision and recall that they ask for (RECEP, section 3). That is judged exactly, on the atomic events of the
-time that the covered interest asks for; of the time to come, by the area that both regions share. Interests come one
-after the other, and try the nearest regions first: the maximum neighbour heuristic (section 4.1.2), on interests.
+with the precision and recall that they ask for (RECEP, section 3). When an interest begins, it tries the nearest
+regions: the maximum neighbour heuristic (section 4.1.2), on interests. From then on every span is judged when it
+closes, on its own events. At the first one that does not suffice, the interest goes its own way, or to another region,
+from the begin of that span on: nothing that begins then has been delivered yet.
+
+Decisions fall when spans close, and when interests begin and end, in order of time and consumer, and each depends only
+on events up to then. So it does not matter in which pieces events come. What is shared stays within a tile of space, so
+it does not matter either how many shards there are.
 
 To judge a region costs little, but not nothing. Where next to nothing comes of it, reuse rests for a while. What counts
 is events, not seconds, so that the same input gives the same regions.
@@ -11,122 +16,332 @@ is events, not seconds, so that the same input gives the same regions.
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from situ.core.time import END
 from situ.kernel.arrays import F64, I64
-from situ.kernel.matching.machine import inlined, jit
-from situ.space.geometry import distance_m, is_inside
-from situ.space.pairs import PlacedColumns, PlacedEvents, RegionColumns, Regions, RegionShape, first_from
+from situ.kernel.matching.machine import inlined, jit, jit_with_memory
+from situ.reuse.tallies import JudgedColumns, JudgedGrid, Places, Tally, fill, until_of
+from situ.space.geometry import distance_m
+from situ.space.pairs import RegionShape
 from situ.space.precision_recall import precision_and_recall
 
 #: So many regions are tried for an interest, the nearest ones.
 TRIES = 8
+#: The area that a region shares with an interest is at least so great a part of what is asked of their events.
+AREA = 0.6
 #: To judge so many events takes as long as to process one, for the cheapest rule: an average over windows of time.
 JUDGED_PER_PROCESSED = 32
-#: After so many interests it is seen whether reuse pays; if not, the next ones go their own ways.
-TRIAL, REST = 256, 4096
+#: After so many trials in a tile it is seen whether reuse pays; if not, the next interests go their own ways.
+TRIAL, REST = 64, 1024
+
+# The account of a tile: one row of these.
+EVENTS_JUDGED, EVENTS_SAVED, TRIALS, INTERESTS_TO_REST = range(4)
+# A region: one row of these. Those of a tile that are open are a list.
+PLACE, SINCE, TILE, OWNER, CLOSED, SERVES, NEXT, BEFORE = range(8)
+# A service of a region to an interest, for the spans that begin from `FROM` on and before `UNTIL`: one row of these.
+INTEREST, REGION, FROM, UNTIL = range(4)
+# What is counted; and sums over the spans that another one's region served.
+COVERED, TRIED, UNTRIED, FALLBACKS = range(4)
+SPANS, PRECISION, RECALL = range(3)
+_NONE = -1
 
 
-# The account of reuse: one int64 array of these.
-EVENTS_JUDGED, EVENTS_SAVED, INTERESTS_SEEN, INTERESTS_TO_REST = range(4)
+class SpanRule(NamedTuple):
+    """A span lasts from its begin for `length_us`, included. With `every_us` spans are windows, which end right before
+    its multiples; with 0, events open them."""
+
+    length_us: int
+    every_us: int
 
 
-def beginning() -> I64:
-    """An empty account: events judged, events saved, interests seen, interests that still go their own ways."""
-    return np.zeros(4, np.int64)
+class Asked(NamedTuple):
+    """Interests: when they begin and end (END: not yet), from when on they read, their turn among those of one time,
+    their tile, and the precision and recall that each asks for."""
+
+    start_us: I64
+    end_us: I64
+    since_us: I64
+    turn: I64
+    tile: I64
+    precision: F64
+    recall: F64
+
+
+class Serving(NamedTuple):
+    """Interests that were there before: the region that serves each (-1: it is new), whether that is another one's, and
+    where its tally stands."""
+
+    region: I64
+    is_covered: npt.NDArray[np.bool_]
+    first: I64
+    end: I64
+    tally: Tally
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """For each interest, the region that is processed on its behalf, how well it fits, and how many regions were tried.
+class Decisions:
+    """Regions, first those that were open before; services, first those of the interests that were there before; and
+    what was counted."""
 
-    Regions that were open already have the first numbers; the others are those of interests, in order. For `untried`
-    interests no region was tried, because reuse did not pay.
+    regions: I64
+    services: I64
+    counts: I64
+    sums: F64
+
+
+def decide(
+    grid: JudgedGrid, places: Places, open_regions: I64, asked: Asked, serving: Serving, services: I64, account: I64,
+    spans: SpanRule, reach_us: int, judged_us: int, known_us: int,
+) -> Decisions:  # fmt: skip
+    """Decide up to `known_us`, to which all events are known, which regions serve which interests.
+
+    `places` are those of the open regions, and of the interests after them. Up to `judged_us` spans have been judged
+    before. An interest that begins at s reads from s - `reach_us` on. `account`, a row for each tile, says how well
+    reuse has paid so far, and is brought up to date.
     """
-
-    by: I64
-    precision: F64
-    recall: F64
-    sizes: I64  # how many events each interest has
-    tried: int
-    untried: int
-
-
-class _Thresholds(NamedTuple):
-    """The precision and recall that interests ask for."""
-
-    precision: float
-    recall: float
-
-
-class _CellLists(NamedTuple):
-    """Regions in lists, one for each cell that has middles of regions in it."""
-
-    home: I64  # by region: the cell of its middle
-    last: I64  # by cell: the region that was entered last; -1: none
-    before: I64  # by region: the one that was entered before it in the same cell; -1: none
-
-
-class _Service(NamedTuple):
-    """By interest: how many events it has; and, written, the region that serves it and how well."""
-
-    sizes: I64
-    by: I64
-    precision: F64
-    recall: F64
-
-
-def share(
-    events: PlacedEvents, open_x: F64, open_y: F64, open_since_us: I64, interests: Regions, precision: float,
-    recall: float, account: I64,
-) -> Shared:  # fmt: skip
-    """Find regions for interests, which come by their start.
-
-    A region that is open already serves an interest that asks for nothing before the region was there. `account` says
-    how well reuse has paid so far, and is brought up to date.
-
-    >>> from situ.space.geometry import Shape
-    >>> ten = np.arange(10)
-    >>> events = PlacedEvents.of(ten, ten.astype(float), ten * 0.0, Shape(3.0, 3.0))
-    >>> interests = Regions(np.zeros(3, np.int64), np.full(3, 9), np.array([3.0, 4.0, 8.0]), np.zeros(3))
-    >>> nothing = np.zeros(0)
-    >>> shared = share(events, nothing, nothing, nothing.astype(np.int64), interests, 0.8, 0.8, beginning())
-    >>> shared.by.tolist(), shared.recall.round(2).tolist()
-    ([0, 0, 2], [1.0, 0.86, 1.0])
-    """
-    count, cells = len(interests), events.grid.columns * events.grid.rows
-    x, y = np.concatenate([open_x, interests.x]), np.concatenate([open_y, interests.y])
-    since_us = np.concatenate([open_since_us, interests.since_us])
-    until_us = np.concatenate([np.full(len(open_x), END), interests.until_us])
-    x, columns, rows = events.reached(x, y)
-    regions = RegionColumns(since_us, until_us, x, y, columns, rows)
-    lists = _CellLists(events.grid.cells(x, y), np.full(cells, -1, np.int64), np.empty(len(x), np.int64))
-    service = _Service(events.counts(interests), np.empty(count, np.int64), np.ones(count), np.ones(count))
-    tried, untried = _share(
-        len(open_x), events.as_columns, regions, RegionShape.of(events.shape), _Thresholds(precision, recall), lists,
-        account, service,
+    begun = np.flatnonzero(serving.region == _NONE)
+    begun = begun[np.lexsort((asked.turn[begun], asked.start_us[begun]))]
+    ended = np.flatnonzero(asked.end_us <= known_us)
+    ended = ended[np.lexsort((asked.turn[ended], asked.end_us[ended]))]
+    counts, sums = np.zeros(4, np.int64), np.zeros(3)
+    heads = np.full(len(account), _NONE, np.int64)
+    regions, served = _decide(
+        grid.columns, places, grid.shape, open_regions, heads, asked, begun, ended, serving, services, account, spans,
+        reach_us, judged_us, known_us, grid.room(), counts, sums,
     )  # fmt: skip
-    return Shared(service.by, service.precision, service.recall, service.sizes, int(tried), int(untried))
+    return Decisions(regions, served, counts, sums)
+
+
+@jit_with_memory
+def _decide(
+    events: JudgedColumns, places: Places, shape: RegionShape, open_regions: I64, heads: I64, asked: Asked, begun: I64,
+    ended: I64, serving: Serving, before: I64, account: I64, spans: SpanRule, reach_us: int, judged_us: int,
+    known_us: int, room: Tally, counts: I64, sums: F64,
+) -> tuple[I64, I64]:  # fmt: skip
+    regions, services = _with_room(open_regions), _with_room(before)
+    region_count, service_count = len(open_regions), len(before)
+    service_of = np.full(len(asked.start_us), _NONE, np.int64)
+    for service in range(service_count):
+        service_of[before[service, INTEREST]] = service
+    for region in range(region_count):
+        _open(region, regions, heads)
+    fails_from, fails_with = np.zeros(len(service_of), np.int64), np.zeros(len(service_of), np.int64)
+    failures: list[tuple[int, int, int]] = [(END, END, END) for _ in range(0)]
+    for interest in range(len(service_of)):
+        if not serving.is_covered[interest]:
+            continue
+        tally = _part(serving.tally, serving.first[interest], serving.end[interest])
+        after_us = max(before[service_of[interest], FROM] - 1, judged_us - spans.length_us)
+        fails_at, fails_from[interest], fails_with[interest] = _first_failure(
+            tally, len(tally.time_us), after_us, known_us, asked.end_us[interest], asked.precision[interest],
+            asked.recall[interest], spans, sums,
+        )  # fmt: skip
+        if fails_at != END:
+            heapq.heappush(failures, (fails_at, int(asked.turn[interest]), interest))
+    next_begun, next_ended, ignored = 0, 0, np.zeros(3)
+    while True:
+        fails_at = failures[0][0] if len(failures) else END
+        begins_at = int(asked.start_us[begun[next_begun]]) if next_begun < len(begun) else END
+        ends_at = int(asked.end_us[ended[next_ended]]) if next_ended < len(ended) else END
+        now_us = min(fails_at, begins_at, ends_at)
+        if now_us == END:
+            break
+        if fails_at != now_us and begins_at != now_us:
+            interest = int(ended[next_ended])
+            next_ended += 1
+            _leave(services[service_of[interest], REGION], now_us, regions, heads)
+            continue
+        if fails_at == now_us:
+            interest = heapq.heappop(failures)[2]
+            since_us = fails_from[interest]
+            last = service_of[interest]
+            services[last, UNTIL] = since_us
+            _leave(services[last, REGION], now_us, regions, heads)
+            account[asked.tile[interest], EVENTS_SAVED] -= fails_with[interest]
+            counts[FALLBACKS] += 1
+        else:
+            interest = int(begun[next_begun])
+            next_begun += 1
+            since_us = asked.since_us[interest]
+        if region_count == len(regions):
+            regions = _with_room(regions)
+        if service_count == len(services):
+            services = _with_room(services)
+        until_us = min(known_us, asked.end_us[interest])
+        region = _serving(
+            interest, len(open_regions) + interest, since_us, now_us, events, places, shape, regions, heads,
+            asked, account, spans, room, counts, ignored,
+        )  # fmt: skip
+        if region == _NONE:
+            region = region_count
+            region_count += 1
+            reads_from = since_us if asked.end_us[interest] == now_us else min(since_us, now_us - reach_us)
+            regions[region, PLACE], regions[region, SINCE] = len(open_regions) + interest, reads_from
+            regions[region, TILE], regions[region, OWNER] = asked.tile[interest], interest
+            regions[region, CLOSED], regions[region, SERVES] = END, 0
+            _open(region, regions, heads)
+        else:
+            counts[COVERED] += since_us == asked.since_us[interest]
+            rows = fill(
+                regions[region, PLACE], len(open_regions) + interest, since_us, until_us, events, places, shape, room
+            )
+            fails_at, fails_from[interest], fails_with[interest] = _first_failure(
+                room, rows, since_us - 1, known_us, asked.end_us[interest], asked.precision[interest],
+                asked.recall[interest], spans, sums,
+            )  # fmt: skip
+            if fails_at != END:
+                heapq.heappush(failures, (fails_at, int(asked.turn[interest]), interest))
+        regions[region, SERVES] += 1
+        services[service_count, INTEREST], services[service_count, REGION] = interest, region
+        services[service_count, FROM], services[service_count, UNTIL] = since_us, END
+        service_of[interest] = service_count
+        service_count += 1
+    return regions[:region_count].copy(), services[:service_count].copy()
+
+
+@jit_with_memory
+def _with_room(rows: I64) -> I64:
+    """The same rows, with room for as many more, and some."""
+    larger = np.zeros((2 * len(rows) + 64, rows.shape[1]), np.int64)
+    larger[: len(rows)] = rows
+    return larger
 
 
 @inlined
-def _shared_area(region: int, other: int, regions: RegionColumns, shape: RegionShape) -> float:
+def _part(tally: Tally, first: int, end: int) -> Tally:
+    return Tally(
+        tally.time_us[first:end], tally.in_region[first:end], tally.in_interest[first:end], tally.in_both[first:end],
+        tally.opens[first:end],
+    )  # fmt: skip
+
+
+@jit
+def _open(region: int, regions: I64, heads: I64) -> None:
+    """Put a region into the list of its tile."""
+    head = heads[regions[region, TILE]]
+    regions[region, NEXT], regions[region, BEFORE] = head, _NONE
+    if head != _NONE:
+        regions[head, BEFORE] = region
+    heads[regions[region, TILE]] = region
+
+
+@jit
+def _leave(region: int, now_us: int, regions: I64, heads: I64) -> None:
+    """Let a region serve one interest less; one that serves nobody any more is closed."""
+    regions[region, SERVES] -= 1
+    if regions[region, SERVES] > 0:
+        return
+    regions[region, CLOSED] = now_us
+    following, before = regions[region, NEXT], regions[region, BEFORE]
+    if following != _NONE:
+        regions[following, BEFORE] = before
+    if before != _NONE:
+        regions[before, NEXT] = following
+    else:
+        heads[regions[region, TILE]] = following
+
+
+@jit
+def _serving(
+    interest: int, place: int, since_us: int, now_us: int, events: JudgedColumns, places: Places,
+    shape: RegionShape, regions: I64, heads: I64, asked: Asked, account: I64, spans: SpanRule, room: Tally, counts: I64,
+    ignored: F64,
+) -> int:  # fmt: skip
+    """The nearest region that serves an interest well enough, from `since_us` to now; -1: none, or reuse rests."""
+    of_tile = account[asked.tile[interest]]
+    if _rests(of_tile):
+        counts[UNTRIED] += 1
+        return _NONE
+    region, away_m = _NONE, 0.0
+    for _ in range(TRIES):
+        region, away_m = _next_nearest(
+            region, away_m, place, since_us, max(asked.precision[interest], asked.recall[interest]), places, shape,
+            regions, heads[asked.tile[interest]],
+        )  # fmt: skip
+        if region == _NONE:
+            return _NONE
+        counts[TRIED] += 1
+        rows = fill(regions[region, PLACE], place, since_us, now_us, events, places, shape, room)
+        in_region, in_interest, in_both = 0, 0, 0
+        for row in range(rows):
+            in_region += room.in_region[row]
+            in_interest += room.in_interest[row]
+            in_both += room.in_both[row]
+        of_tile[EVENTS_JUDGED] += in_region
+        least_precision, least_recall = asked.precision[interest], asked.recall[interest]
+        if not _is_good(in_region, in_interest, in_both, least_precision, least_recall, ignored):
+            continue
+        fails_at, _, _ = _first_failure(
+            room, rows, since_us - 1, now_us, asked.end_us[interest], least_precision, least_recall, spans, ignored
+        )
+        if fails_at == END:
+            of_tile[EVENTS_SAVED] += in_interest
+            return region
+    return _NONE
+
+
+@inlined
+def _rests(of_tile: I64) -> bool:
+    """Whether an interest goes its own way, because reuse has not paid in its tile. It is entered in the account."""
+    if of_tile[INTERESTS_TO_REST] > 0:
+        of_tile[INTERESTS_TO_REST] -= 1
+        return True
+    if of_tile[TRIALS] == TRIAL:
+        rests = bool(of_tile[EVENTS_JUDGED] > JUDGED_PER_PROCESSED * of_tile[EVENTS_SAVED])
+        of_tile[EVENTS_JUDGED], of_tile[EVENTS_SAVED], of_tile[TRIALS] = 0, 0, 0
+        of_tile[INTERESTS_TO_REST] = REST - 1 if rests else 0
+        return rests
+    of_tile[TRIALS] += 1
+    return False
+
+
+@jit
+def _next_nearest(
+    last: int, away_m: float, place: int, since_us: int, least: float, places: Places, shape: RegionShape, regions: I64,
+    head: int,
+) -> tuple[int, float]:  # fmt: skip
+    """The open region that is nearest to a place after region `last`, which is so far away, and its distance.
+
+    -1: there is none. It has read events from `since_us` on, and the area of both is the same to a share of `least`: of
+    the time to come nothing else is known. Of equally near ones the first comes first.
+    """
+    nearest, nearest_m = _NONE, np.inf
+    region = head
+    while region != _NONE:
+        if regions[region, SINCE] <= since_us:
+            other = regions[region, PLACE]
+            far_m = distance_m(places.x[other], places.y[other], places.x[place], places.y[place], shape.degrees)
+            is_after = far_m > away_m or (far_m == away_m and region > last)
+            if (
+                is_after
+                and (far_m < nearest_m or (far_m == nearest_m and region < nearest))
+                and _shared_area(place, other, places, shape) >= AREA * least
+            ):
+                nearest, nearest_m = region, far_m
+        region = regions[region, NEXT]
+    return nearest, nearest_m
+
+
+@inlined
+def _shared_area(place: int, other: int, places: Places, shape: RegionShape) -> float:
     """The part of a region's area that another one of the same shape has, too."""
-    x, y, other_x, other_y = regions.x[region], regions.y[region], regions.x[other], regions.y[other]
+    x, y, other_x, other_y = places.x[place], places.y[place], places.x[other], places.y[other]
     if shape.is_round:
-        half = _part(distance_m(x, y, other_x, other_y, shape.degrees), 2 * shape.half_x)
+        half = _beside(distance_m(x, y, other_x, other_y, shape.degrees), 2 * shape.half_x)
         return 2 / math.pi * (math.acos(half) - half * math.sqrt(1 - half * half))
     east, north = distance_m(x, y, other_x, y, shape.degrees), distance_m(x, y, x, other_y, shape.degrees)
-    return (1 - _part(east, 2 * shape.half_x)) * (1 - _part(north, 2 * shape.half_y))
+    return (1 - _beside(east, 2 * shape.half_x)) * (1 - _beside(north, 2 * shape.half_y))
 
 
 @inlined
-def _part(apart: float, length: float) -> float:
+def _beside(apart: float, length: float) -> float:
     """The part of its length by which a region lies beside another one, 1 at the most.
 
     One without length lies beside it wholly, or not at all.
@@ -137,114 +352,68 @@ def _part(apart: float, length: float) -> float:
 
 
 @jit
-def _share(
-    open_regions: int, events: PlacedColumns, regions: RegionColumns, shape: RegionShape, least: _Thresholds,
-    lists: _CellLists, account: I64, service: _Service,
-) -> tuple[int, int]:  # fmt: skip
-    """Write for each interest which region serves it: the nearest that is good enough, or its own.
+def _first_failure(
+    tally: Tally, rows: int, after_us: int, known_us: int, end_us: int, precision: float, recall: float,
+    spans: SpanRule, sums: F64,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Judge the spans of an interest that begin after a time and close by `known_us`, up to the first that does not
+    suffice: when it closes, when it begins, and how many events of the interest it has. END: all of them suffice.
 
-    Returns how many regions were tried, and for how many interests none was.
+    Those that suffice are added to `sums`.
     """
-    tried, untried = 0, 0
-    for region in range(open_regions):
-        _enter(region, lists)
-    for interest in range(len(service.by)):
-        own = open_regions + interest
-        service.by[interest] = own
-        if _rests(account):
-            untried += 1
-            _enter(own, lists)
-            continue
-        region, away_m = -1, 0.0
-        for _ in range(TRIES):
-            region, away_m = _next_nearest(own, region, away_m, regions, shape, lists, events.columns)
-            if region < 0:
+    if spans.every_us > 0:
+        return _first_failing_window(tally, rows, after_us, known_us, end_us, precision, recall, spans, sums)
+    high, in_region, in_interest, in_both = 0, 0, 0, 0
+    for low in range(rows):
+        begin_us = tally.time_us[low]
+        while high < rows and tally.time_us[high] <= begin_us + spans.length_us:
+            in_region, in_interest = in_region + tally.in_region[high], in_interest + tally.in_interest[high]
+            in_both, high = in_both + tally.in_both[high], high + 1
+        if tally.opens[low] and begin_us > after_us:
+            closes_us = until_of(begin_us, spans.length_us, end_us)
+            if closes_us > known_us:
                 break
-            tried += 1
-            processed, both = _judge(region, own, events, regions, shape)
-            account[EVENTS_JUDGED] += processed
-            precision, recall = precision_and_recall(both, service.sizes[interest], processed)
-            if regions.until_us[own] == END:  # of the time to come, the regions say how much they share
-                to_come = _shared_area(region, own, regions, shape)
-                precision, recall = min(precision, to_come), min(recall, to_come)
-            if precision >= least.precision and recall >= least.recall:
-                service.by[interest], service.precision[interest], service.recall[interest] = region, precision, recall
-                account[EVENTS_SAVED] += service.sizes[interest]
-                break
-        if service.by[interest] == own:
-            _enter(own, lists)
-    return tried, untried
-
-
-@inlined
-def _enter(region: int, lists: _CellLists) -> None:
-    """Put a region into the list of its cell."""
-    cell = lists.home[region]
-    lists.before[region], lists.last[cell] = lists.last[cell], region
-
-
-@inlined
-def _rests(account: I64) -> bool:
-    """Whether an interest goes its own way, because reuse has not paid. It is entered in the account."""
-    if account[INTERESTS_TO_REST] > 0:
-        account[INTERESTS_TO_REST] -= 1
-        return True
-    if account[INTERESTS_SEEN] == TRIAL:
-        rests = bool(account[EVENTS_JUDGED] > JUDGED_PER_PROCESSED * account[EVENTS_SAVED])
-        account[EVENTS_JUDGED], account[EVENTS_SAVED], account[INTERESTS_SEEN] = 0, 0, 0
-        account[INTERESTS_TO_REST] = REST - 1 if rests else 0
-        return rests
-    account[INTERESTS_SEEN] += 1
-    return False
-
-
-@inlined
-def _judge(region: int, own: int, events: PlacedColumns, regions: RegionColumns, shape: RegionShape) -> tuple[int, int]:
-    """How many events a region has in the time that an interest asks for; and how many of them its own region has."""
-    half_x, half_y, is_round, degrees = shape
-    x, y, own_x, own_y = regions.x[region], regions.y[region], regions.x[own], regions.y[own]
-    processed, both = 0, 0
-    for row in range(regions.rows[region, 0], regions.rows[region, 1] + 1):
-        for column in range(regions.columns[region, 0], regions.columns[region, 1] + 1):
-            cell = row * events.columns + column % events.columns
-            in_cell = events.rows[events.offsets[cell] : events.offsets[cell + 1]]
-            for k in range(first_from(events.times_us, in_cell, regions.since_us[own]), len(in_cell)):
-                event = in_cell[k]
-                if events.times_us[event] > regions.until_us[own]:
-                    break
-                event_x, event_y = events.x[event], events.y[event]
-                if is_inside(event_x, event_y, x, y, half_x, half_y, is_round, degrees):
-                    processed += 1
-                    both += is_inside(event_x, event_y, own_x, own_y, half_x, half_y, is_round, degrees)
-    return processed, both
+            if not _is_good(in_region, in_interest, in_both, precision, recall, sums):
+                return closes_us, begin_us, in_interest
+        in_region, in_interest = in_region - tally.in_region[low], in_interest - tally.in_interest[low]
+        in_both -= tally.in_both[low]
+    return END, 0, 0
 
 
 @jit
-def _next_nearest(
-    own: int, last: int, away_m: float, regions: RegionColumns, shape: RegionShape, lists: _CellLists, width: int
-) -> tuple[int, float]:
-    """The region that is nearest to an interest's own after region `last`, which is so far away, and its distance.
+def _first_failing_window(
+    tally: Tally, rows: int, after_us: int, known_us: int, end_us: int, precision: float, recall: float,
+    spans: SpanRule, sums: F64,
+) -> tuple[int, int, int]:  # fmt: skip
+    """The same for windows, of which those count that have an event, and that end by the end of the interest."""
+    over_us = spans.length_us + 1
+    window = (after_us + over_us) // spans.every_us + 1
+    low, high, in_region, in_interest, in_both = 0, 0, 0, 0, 0
+    for row in range(rows):
+        window = max(window, tally.time_us[row] // spans.every_us + 1)
+        while window * spans.every_us <= tally.time_us[row] + over_us:
+            ends_us = window * spans.every_us
+            if ends_us - 1 > known_us or ends_us > end_us:
+                return END, 0, 0
+            while high < rows and tally.time_us[high] < ends_us:
+                in_region, in_interest = in_region + tally.in_region[high], in_interest + tally.in_interest[high]
+                in_both, high = in_both + tally.in_both[high], high + 1
+            while low < high and tally.time_us[low] < ends_us - over_us:
+                in_region, in_interest = in_region - tally.in_region[low], in_interest - tally.in_interest[low]
+                in_both, low = in_both - tally.in_both[low], low + 1
+            if not _is_good(in_region, in_interest, in_both, precision, recall, sums):
+                return ends_us - 1, ends_us - over_us, in_interest
+            window += 1
+    return END, 0, 0
 
-    -1: there is none. Of equally near ones the first comes first. `width` is the number of columns of cells.
-    """
-    half_x, half_y, is_round, degrees = shape
-    x, y = regions.x[own], regions.y[own]
-    nearest, nearest_m = -1, np.inf
-    high = len(lists.last) // width - 1
-    left, right = regions.columns[own, 0], regions.columns[own, 1]
-    if not degrees:
-        left, right = min(left, width - 1), max(right, 0)  # regions outside lie in the nearest cells
-    for row in range(min(regions.rows[own, 0], high), max(regions.rows[own, 1], 0) + 1):
-        for column in range(left, right + 1):
-            region = lists.last[row * width + column % width]
-            while region >= 0:
-                region_x, region_y = regions.x[region], regions.y[region]
-                if regions.since_us[region] <= regions.since_us[own] and is_inside(
-                    region_x, region_y, x, y, half_x, half_y, is_round, degrees
-                ):
-                    far_m = distance_m(region_x, region_y, x, y, degrees)
-                    is_after = far_m > away_m or (far_m == away_m and region > last)
-                    if is_after and (far_m < nearest_m or (far_m == nearest_m and region < nearest)):
-                        nearest, nearest_m = region, far_m
-                region = lists.before[region]
-    return nearest, nearest_m
+
+@inlined
+def _is_good(in_region: int, in_interest: int, in_both: int, precision: float, recall: float, sums: F64) -> bool:
+    """Whether a span suffices; if it does, it is added to the sums."""
+    of_region, of_interest = precision_and_recall(in_both, in_interest, in_region)
+    if of_region < precision or of_interest < recall:
+        return False
+    sums[SPANS] += 1
+    sums[PRECISION] += of_region
+    sums[RECALL] += of_interest
+    return True

@@ -7,13 +7,16 @@ from dataclasses import asdict, dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """`covered` interests are served by another one's region. Regions are processed, for as long as somebody is served.
+    """`covered` interests begin in another one's region. Regions are processed, for as long as somebody is served.
     `events_asked` is what interests would have read, one by one; `tried` counts regions that were judged, `untried`
-    interests that went their own ways because reuse did not pay; `precision` and `recall` are sums over all interests.
+    interests that went their own ways because reuse did not pay. Of the spans of covered interests, `spans` is how many
+    another one's region served, `fallbacks` how many did not suffice, so that the interest went elsewhere from there
+    on; `precision` and `recall` are sums over `spans`.
 
-    >>> print(Totals(10, 8, 2, 1000, 250, 12, 0, 9.0, 8.0) + Totals())
+    >>> print(Totals(10, 8, 2, 1000, 250, 12, 0, 40, 1, 36.0, 32.0) + Totals())
     10 interests, 8 of them covered by the regions of others (1.5 tried for each)
     2 regions read 250 events, where interests would have read 1,000 (25%)
+    40 spans served by the regions of others, 1 below what was asked, and processed alone
     precision 0.90, recall 0.80 on average
     """
 
@@ -24,6 +27,8 @@ class Totals:
     events_read: int = 0
     tried: int = 0
     untried: int = 0
+    spans: int = 0
+    fallbacks: int = 0
     precision: float = 0.0
     recall: float = 0.0
 
@@ -32,11 +37,11 @@ class Totals:
 
     @property
     def mean_precision(self) -> float:
-        return self.precision / self.interests if self.interests else 1.0
+        return self.precision / self.spans if self.spans else 1.0
 
     @property
     def mean_recall(self) -> float:
-        return self.recall / self.interests if self.interests else 1.0
+        return self.recall / self.spans if self.spans else 1.0
 
     @property
     def tried_per_covered(self) -> float | None:
@@ -56,6 +61,8 @@ class Totals:
             f"{self.interests:,} interests, {self.covered:,} of them covered by the regions of others ({tried})\n"
             f"{self.regions:,} regions read {self.events_read:,} events, where interests would have read "
             f"{self.events_asked:,} ({self.share_read:.0%})\n"
+            f"{self.spans:,} spans served by the regions of others, {self.fallbacks:,} below what was asked, and "
+            f"processed alone\n"
             f"precision {self.mean_precision:.2f}, recall {self.mean_recall:.2f} on average{off}"
         )
 

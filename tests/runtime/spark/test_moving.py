@@ -14,12 +14,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import situ
 from mobility.interests_by_words import Delivered, Row
 from mobility.test_moving import (
-    DEPENDENT,
     INTERESTS,
     PAIR,
     RULES,
     SCHEMA,
     STREAMS,
+    UNSHARED,
     found_by_engine,
     in_order,
     random_events,
@@ -71,7 +71,7 @@ def test_consumers_share_at_a_quality_of_1(spark: SparkSession) -> None:
     """Near ones come to one task, whoever they are; what they get is the same as alone."""
     interest = INTERESTS[0]
     events = random_events(np.random.default_rng(9), seconds=30)
-    rules = [rule for rule in RULES if rule not in DEPENDENT]
+    rules = [rule for rule in RULES if rule not in UNSHARED]
     text = all_rules(f"{interest} quality precision 1.0 recall 1.0")
     with pytest.warns(situ.SituWarning, match="Near_skip"):
         detection = situ.detect(text, frames(spark, events))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from situ.core.errors import StateError
 from situ.kernel.state.checks import damaged, require
 
-VERSION = 5
+VERSION = 6
 #: What bytes begin with: who wrote them, the version, and the checksum of all that follows.
 _HEADER = struct.Struct("<4sHI")
 _MAGIC = b"situ"

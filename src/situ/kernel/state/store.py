@@ -144,30 +144,35 @@ def concat_stores(first: Store, second: Store) -> Store:
 
 @dataclass(frozen=True, slots=True)
 class StoreRows:
-    """The events of a store as rows, all under one alias of one type."""
+    """Events of a store as rows, all under one alias of one type: those in `rows`, of which only the columns are
+    gathered that are read; None: all events."""
 
     store: Store
     event_type: str
     attributes: tuple[str, ...] = ()
+    rows: I64 | None = None
 
     @property
     def length(self) -> int:
-        return len(self.store)
+        return len(self.store) if self.rows is None else len(self.rows)
+
+    def _of_rows(self, column: pa.Array) -> pa.Array:
+        return column if self.rows is None else column.take(pa.array(self.rows))
 
     def attribute(self, alias: str, name: str) -> pa.Array:
-        return self.store.columns[f"{self.event_type}.{name}"]
+        return self._of_rows(self.store.columns[f"{self.event_type}.{name}"])
 
     def time(self, alias: str) -> pa.Array:
-        return as_timestamps(self.store.time)
+        return as_timestamps(self.store.time if self.rows is None else self.store.time[self.rows])
 
     def group(self, name: str) -> pa.Array:
-        return self.store.columns[f"group.{name}"]
+        return self._of_rows(self.store.columns[f"group.{name}"])
 
     def event(self, alias: str) -> pa.Array:
         return pa.StructArray.from_arrays([self.attribute(alias, name) for name in self.attributes], self.attributes)
 
     def repeated(self, alias: str) -> tuple[I64, Rows]:
-        return np.arange(len(self.store) + 1), self
+        return np.arange(self.length + 1), self
 
 
 class MatchRows:
@@ -187,6 +192,7 @@ class MatchRows:
         self._matches, self._store, self._variables = matches, store, variables
         self._types, self._attributes = event_types, attributes
         self._single: dict[str, I64] = {}
+        self._repeated: dict[str, tuple[I64, Rows]] = {}
 
     @property
     def length(self) -> int:
@@ -219,12 +225,13 @@ class MatchRows:
         return pa.StructArray.from_arrays([self.attribute(alias, name) for name in names], names)
 
     def repeated(self, alias: str) -> tuple[I64, Rows]:
-        mine = self._matches.path_variable == self._variables.index(alias)
-        before = np.concatenate([[0], np.cumsum(mine)])
-        events = self._store.take(self._matches.path_event[mine])
-        return before[self._matches.offsets], StoreRows(
-            events, self._types[alias], self._attributes(self._types[alias])
-        )
+        if alias not in self._repeated:
+            mine = self._matches.path_variable == self._variables.index(alias)
+            before = np.concatenate([[0], np.cumsum(mine)])
+            type_, events = self._types[alias], self._matches.path_event[mine]
+            rows = StoreRows(self._store, type_, self._attributes(type_), events)
+            self._repeated[alias] = before[self._matches.offsets], rows
+        return self._repeated[alias]
 
     def _first(self) -> I64:
         return self._matches.path_event[self._matches.offsets[:-1]]

@@ -241,7 +241,7 @@ class Detection:
     @property
     def reuse(self) -> DataFrame:
         """Of tables: what consumers have shared, a row for each subscription that asks for a quality. Precision and
-        recall are means over interests."""
+        recall are means over the spans that others' regions served."""
         if not self.output.reuses or self.rejected_rows is None:
             raise InputError(
                 "no subscription of this query shares anything, or not all of it is there yet",
@@ -249,7 +249,10 @@ class Detection:
             )
         name = _spelt("_name", self.output.names).alias("subscription")
         sums = {f.name: F.sum(f"{TOTALS}.{f.name}") for f in fields(Totals)}
-        means = {name: sums[name] / sums["interests"] for name in ("precision", "recall")}
+        served = F.greatest(sums["spans"], F.lit(1))
+        means = {
+            name: F.when(sums["spans"] > 0, sums[name] / served).otherwise(1.0) for name in ("precision", "recall")
+        }
         return self._of_kind(REUSE).groupBy(name).agg(*(c.alias(n) for n, c in (sums | means).items()))
 
     def _rows(self, kind: str, name: str) -> DataFrame:

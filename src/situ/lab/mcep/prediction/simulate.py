@@ -274,4 +274,4 @@ def _shape(events: QueryEvents) -> tuple[float, float, bool]:
 
 def _thresholds(events: QueryEvents) -> tuple[float, float]:
     quality = events.query.subscription.quality
-    return (quality.precision or 0.0, quality.recall or 0.0) if quality is not None else (0.0, 0.0)
+    return (float(quality.precision or 0.0), float(quality.recall or 0.0)) if quality is not None else (0.0, 0.0)

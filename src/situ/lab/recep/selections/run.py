@@ -283,7 +283,7 @@ def _asked_by(moving: MovingQuery) -> Thresholds:
     quality = moving.subscription.quality
     if quality is None:
         return EXACTLY
-    return Thresholds(quality.precision or 0.0, quality.recall or 0.0, quality.disparity or 0.0)
+    return Thresholds(float(quality.precision or 0.0), float(quality.recall or 0.0), quality.disparity or 0.0)
 
 
 def _by_instance(read: ReuseInput, asked: Asked) -> Least:

@@ -20,7 +20,7 @@ from situ.kernel.batch import EXTENT, Batch, one_chunk
 from situ.kernel.operator import SLICE
 from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import MovingQuery
-from situ.reuse.deal import Shards
+from situ.reuse.tiles import Shards
 from situ.runtime.spark.plan.partitioning import Anywhere, ByKey, BySlice, EveryTask, OneTask, Partitioning
 from situ.runtime.spark.plan.plan import Read, SparkPlan, Stage
 from situ.runtime.spark.session.functions import loaded

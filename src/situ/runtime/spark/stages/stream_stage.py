@@ -29,7 +29,7 @@ from situ.kernel.operator import SLICE, Produced
 from situ.kernel.state.checks import FARTHEST, damage_is_told, numbers, require_between, require_times
 from situ.kernel.state.snapshot import pack, unpack
 from situ.mobility.moving_program import MovingProgram
-from situ.reuse.deal import Shards
+from situ.reuse.tiles import Shards
 from situ.reuse.totals import Totals
 from situ.runtime.spark.plan.partitioning import BySlice, EveryTask, OneTask
 from situ.runtime.spark.plan.plan import SparkPlan, Stage
