@@ -16,6 +16,7 @@ from situ.core.types import Type
 from situ.filter.content import Content, content_of
 from situ.filter.index import Keys, Level, PointKeys, empty_stack, find, level_of
 from situ.filter.keys import has_names, keys_of, text_of
+from situ.graph.expressions import Attribute, GroupKey, walk
 from situ.kernel.arrays import I64, U8
 from situ.kernel.batch import Batch, Calls
 from situ.kernel.matching.machine import jit
@@ -109,6 +110,16 @@ class Filterer:
         """The attributes by which the index finds a content."""
         found = self._contents[content]
         return frozenset((*found.points, *found.intervals)) if found.is_indexed else frozenset()
+
+    def attributes_read(self) -> frozenset[str]:
+        """All attributes that contents ask for."""
+        return frozenset(
+            node.name
+            for conditions in self._conditions.values()
+            for condition in conditions
+            for node in walk(condition)
+            if isinstance(node, Attribute | GroupKey)
+        )
 
     # --- contents come and go
 

@@ -172,6 +172,9 @@ class RunningOperator(Protocol):
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         """Read events, all of them before `before` and none before the last call's; time has passed up to it."""
 
+    def idle(self, before: int) -> bool:
+        """Whether it gives nothing when time passes up to `before` without events for it; then time has passed."""
+
     def snapshot(self) -> Mapping[str, pa.Table]:
         """Its state as tables."""
 

@@ -21,9 +21,10 @@ from situ.core.functions import default as default_functions
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END, time_to_micros
 from situ.flow.clock import ONLY_SOURCE, Clock
-from situ.flow.flow import Flow, Port
+from situ.flow.flow import Flow
 from situ.flow.inbox import latest
 from situ.flow.moving import under
+from situ.flow.port import Port
 from situ.flow.reusing import ReusingFlow, moving_flow
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Query, Stream
@@ -33,8 +34,8 @@ from situ.io.rows.ahead import reject_ahead
 from situ.io.rows.conform import Conformed, conform
 from situ.io.rows.python_rows import PythonSource, conform_python_rows
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
-from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
-from situ.kernel.operator import Chosen, contexts_of
+from situ.kernel.compile import Programs, RuleProgram, refuse_unbounded_state
+from situ.kernel.operator import Chosen, contexts_of, no_events
 from situ.kernel.state.checks import FARTHEST, damage_is_told, numbers, require_between, require_times
 from situ.kernel.state.snapshot import pack, unpack
 from situ.lang.parse import parse
@@ -148,12 +149,16 @@ class Engine:
             for query in moving_queries(self.graph, self.functions)
         }
         contexts = contexts_of(plain, self.functions, self.provenance)
-        programs = {name: compile_operator(context) for name, context in contexts.items()}
+        programs = Programs(contexts)
         readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in plain.streams}
         self._ports = {s.name: Port(s.name, readers[s.name], s) for s in plain.streams}
         ports, chosen = list(self._ports.values()), self.only_selections or {}
         self._flow = Flow(programs, ports, self._threads, chosen, memory=memory)
         self._readers = {stream.name: self._reader(stream) for stream in plain.streams}
+        operators = {operator.name: operator for operator in plain.operators}
+        self._shown = {n: o for n, o in operators.items() if self.show_definitions or o.subscription is not None}
+        self._timing_out = {name: operator for name, operator in operators.items() if operator.rule.timed_out}
+        self._empty_tables: dict[str, pa.Table] = {}
         self._time = Clock.of(plain.streams, self._named_sources())
         self._time.advance(self.clock())
         self._closed = False
@@ -169,8 +174,7 @@ class Engine:
 
     def _reader(self, stream: Stream) -> StreamReader:
         read: frozenset[str] = frozenset()
-        for program in self._flow.programs.values():
-            read |= program.columns_read().get(stream.name, frozenset())
+        read |= self._flow.columns_read(stream.name)
         for moving in self._moving.values():
             read |= moving.program.columns_read(stream.name)
             if stream.name == moving.query.focal.name:
@@ -300,24 +304,28 @@ class Engine:
         """Time has passed up to `passed`: let operators read what came before it."""
         self._time.passed = passed
         produced = self._flow.advance(passed)
-        shown = {
-            name: result
-            for name, result in produced.items()
-            if self.show_definitions or self._flow.operator(name).subscription is not None
+        complex_ = {
+            name: _table(operator, produced[name].events) if name in produced else self._empty(operator)
+            for name, operator in self._shown.items()
         }
-        complex_ = {name: _table(self._flow.operator(name), r.events) for name, r in shown.items()}
         for name, moving in self._moving.items():
             complex_[name] = _table(moving.query.delivered, moving.advance(passed))
         timed_out = {
-            name: _table(self._flow.operator(name), result.timed_out)
-            for name, result in produced.items()
-            if self._flow.operator(name).rule.timed_out
+            name: _table(operator, produced[name].timed_out) if name in produced else self._empty(operator)
+            for name, operator in self._timing_out.items()
         }
         selections = {name: r.selections for name, r in produced.items() if r.selections is not None}
-        low = min((result.low_watermark for result in shown.values()), default=passed)
+        low = self._flow.low_watermark(self._shown, passed)
         failed = self._failed_calls_since()
         duplicates, self._flow.duplicates = self._flow.duplicates, 0
         return Output(complex_, timed_out, late or {}, rejected or {}, events, duplicates, failed, selections, low)
+
+    def _empty(self, operator: Operator) -> pa.Table:
+        """The table of an operator that found nothing."""
+        if operator.name not in self._empty_tables:
+            context = self._flow.nodes[operator.name].context(operator.name)
+            self._empty_tables[operator.name] = _table(operator, no_events(context))
+        return self._empty_tables[operator.name]
 
     def _failed_calls_since(self) -> dict[str, int]:
         """The calls that failed since somebody asked."""
