@@ -88,6 +88,7 @@ class Filterer:
     _alive: U8 = field(default_factory=lambda: np.zeros(64, np.uint8))
     _rest_of: I64 = field(default_factory=lambda: np.full(64, -1, np.int64))
     _free: list[int] = field(default_factory=list)
+    _new: list[int] = field(default_factory=list)
     _gone: int = 0
 
     def __len__(self) -> int:
@@ -102,24 +103,25 @@ class Filterer:
     def conditions(self, content: int) -> Conditions:
         return self._conditions[content]
 
+    def contents(self) -> list[int]:
+        """The numbers of all contents."""
+        return [*self._conditions]
+
     def describe(self, content: int) -> str:
         """How the events of a content are found."""
+        self._take_in_new()
         return str(self._contents[content])
 
     def attributes_of(self, content: int) -> frozenset[str]:
         """The attributes by which the index finds a content."""
+        self._take_in_new()
         found = self._contents[content]
         return frozenset((*found.points, *found.intervals)) if found.is_indexed else frozenset()
 
     def attributes_read(self) -> frozenset[str]:
         """All attributes that contents ask for."""
-        return frozenset(
-            node.name
-            for conditions in self._conditions.values()
-            for condition in conditions
-            for node in walk(condition)
-            if isinstance(node, Attribute | GroupKey)
-        )
+        named = (node for c in self._conditions.values() for condition in c for node in walk(condition))
+        return frozenset(node.name for node in named if isinstance(node, Attribute | GroupKey))
 
     # --- contents come and go
 
@@ -136,11 +138,12 @@ class Filterer:
                 new.append(number)
             self._uses[number] += 1
             numbers.append(number)
-        self._take_in(new)
+        self._new += new
         return numbers
 
     def remove(self, contents: Iterable[int]) -> None:
         """Whoever added these asks for them no longer."""
+        self._take_in_new()
         for number in contents:
             self._uses[number] -= 1
             if self._uses[number] == 0:
@@ -162,6 +165,12 @@ class Filterer:
             more = len(self._alive)
             self._alive = np.concatenate([self._alive, np.zeros(more, np.uint8)])
             self._rest_of = np.concatenate([self._rest_of, np.full(more, -1, np.int64)])
+
+    def _take_in_new(self) -> None:
+        """Index what was added since events were last looked at, together."""
+        if self._new:
+            new, self._new = self._new, []
+            self._take_in(new)
 
     def _take_in(self, new: list[int]) -> None:
         indexed = []
@@ -199,6 +208,7 @@ class Filterer:
 
     def hits(self, batch: Batch, calls: Calls) -> Hits:
         """For each content, the events that fulfil it."""
+        self._take_in_new()
         rows, contents = self._found(batch) if self._levels and len(batch) else (_NOTHING, _NOTHING)
         if len(self._rests) and len(rows):
             rows, contents = self._with_rests(rows, contents, batch, calls)

@@ -16,8 +16,9 @@ from situ.kernel.arrays import I64, U64
 from situ.kernel.batch import Batch, Calls, concat
 from situ.kernel.compile import RuleProgram
 from situ.kernel.matching.machine import jit
-from situ.kernel.operator import Conditions, Produced, RunningOperator
-from situ.kernel.program.shape import RULE, Shaped, constant_names
+from situ.kernel.matching.order import is_sorted
+from situ.kernel.operator import RULE, Conditions, Produced, RunningOperator
+from situ.kernel.program.shape import Shaped, constant_names
 
 #: So many pairs of a rule and an event are read at once, or as many as one moment has.
 PAIRS_AT_ONCE = 1 << 22
@@ -142,10 +143,11 @@ class Family:
         if not len(batch):
             return {}
         numbers = batch.columns.pop(RULE).to_numpy(zero_copy_only=False)
-        order = np.argsort(numbers, kind="stable")
-        ordered = numbers[order]
+        sorted_, ordered = batch, numbers
+        if not is_sorted(numbers):  # patterns give them rule by rule, windows by time
+            order = np.argsort(numbers, kind="stable")
+            sorted_, ordered = batch.take(order), numbers[order]
         bounds = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
-        sorted_ = batch.take(order)
         parts = {}
         for begin, end in pairwise(bounds):
             name = self._names[int(ordered[begin])]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from situ.kernel.batch import one_chunk
-from situ.kernel.program.shape import RULE, is_of_template
+from situ.kernel.operator import RULE
+from situ.kernel.program.shape import is_of_template
 
 _KEY = "key "
 

@@ -16,6 +16,7 @@ from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING
 from situ.filter.filterer import Filterer, Hits
+from situ.flow.describe_rules import describe_rules
 from situ.flow.families import FamilyKey, families_of, family_of, may_join
 from situ.flow.family import Family
 from situ.flow.inbox import Inbox, distinct
@@ -125,6 +126,14 @@ class Flow:
         """No complex event of these operators before this time will follow."""
         return min((node.low_watermark for node in {id(n): n for n in map(self.nodes.get, names)}.values() if node),
                    default=passed)  # fmt: skip
+
+    def describe_rules(self) -> str:
+        """Which rules run as one, and how the index finds what rules ask for; empty if each runs by itself."""
+        return describe_rules(self._distinct_nodes(), self._filterers)
+
+    def one_of_each_shape(self) -> list[str]:
+        """A rule of each node, those of most rules first."""
+        return [node.names[0] for node in sorted(self._distinct_nodes(), key=lambda node: -len(node.names))]
 
     def columns_read(self, event_type: str) -> frozenset[str]:
         """The columns of a type that some operator always reads."""

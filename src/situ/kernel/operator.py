@@ -38,6 +38,8 @@ Conditions: TypeAlias = tuple[Expression, ...]
 
 #: The group key that a slice of time is: its first microsecond.
 SLICE = "_slice"
+#: The group key that a rule is, where rules of one shape run as one: its number among them.
+RULE = "_rule"
 
 
 @dataclass(frozen=True)

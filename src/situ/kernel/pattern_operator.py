@@ -22,10 +22,11 @@ from situ.kernel.batch import ORIGINS, Batch, Calls, concat, concat_arrays, one_
 from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
 from situ.kernel.matching.matcher import Host, Matches, concat_matches
-from situ.kernel.matching.order import dense_ranks, is_sorted, number_positions, union_of_sorted
+from situ.kernel.matching.order import dense_ranks, is_sorted, is_sorted_by, number_positions, union_of_sorted
 from situ.kernel.matching.policies import JudgedEvents
 from situ.kernel.matching.selections import SelectionLog, chosen_numbers
 from situ.kernel.operator import (
+    RULE,
     SLICE,
     Chosen,
     Conditions,
@@ -306,7 +307,7 @@ class CaseRun:
     def _complex(self, matches: Matches, store: Store) -> Batch:
         if len(matches) == 0:
             return no_events(self.context)
-        matches = _in_order(matches)
+        matches = self._in_order(matches, store)
         scope = self.program.scope
         plain = is_plain(self.case.detect) and not self.context.operator.rule.timed_out
         schemas = self.context.schemas
@@ -322,6 +323,15 @@ class CaseRun:
             columns["_selection"] = pa.array(matches.selection)
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], matches.path_event, matches.offsets)
         return complex_events(self.context, matches.time, columns)
+
+    def _in_order(self, matches: Matches, store: Store) -> Matches:
+        """By time, then by the event that completed them; of rules that run as one, rule by rule."""
+        if RULE not in self.context.group_by:
+            return in_order(matches)
+        rules = store.columns[f"group.{RULE}"].to_numpy(zero_copy_only=False)[matches.completing]
+        if is_sorted_by(rules, matches.time, matches.completing):
+            return matches
+        return matches.take(np.lexsort((matches.completing, matches.time, rules)))
 
     # --- snapshots
 
@@ -418,7 +428,7 @@ class HostRows(MatchRows):
         return MatchRows(shorter, self._store, self._variables, self._types, self._attributes).repeated(alias)
 
 
-def _in_order(matches: Matches) -> Matches:
+def in_order(matches: Matches) -> Matches:
     """By time, then by the event that completed them: whatever shards found them, and how."""
     if is_sorted(matches.time) and is_sorted(matches.completing):
         return matches

@@ -31,11 +31,9 @@ from situ.graph.operators import Operator, Schema
 from situ.graph.patterns import Absence, And, EventTest, Follow, Loop, Or, Pattern, Seq, Step, tests_of
 from situ.graph.query import Aggregation, Assignment, Case, Rule
 from situ.graph.typing import THIS
-from situ.kernel.operator import Conditions, Context
+from situ.kernel.operator import RULE, Conditions, Context
 from situ.kernel.program.conditions import group_as_attribute, reads_single_event
 
-#: The group key that a rule is: its number among those of its shape.
-RULE = "_rule"
 _CONSTANT, _TEST = "_constant ", "_test "
 
 #: What rules of one shape have in common: the rule of the template, what it reads and what it gives.
