@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from situ.filter.filterer import Filterer
 from situ.flow.nodes import FamilyNode, Node
@@ -12,16 +12,14 @@ from situ.flow.nodes import FamilyNode, Node
 _SHOWN = 5
 
 
-def describe_rules(nodes: Collection[Node], filterers: Mapping[str, Filterer]) -> str:
+def describe_rules(
+    families: Collection[Sequence[FamilyNode]], nodes: Iterable[Node], filterers: Mapping[str, Filterer]
+) -> str:
     """The rules that run as one, by shape, and the index; empty if every rule runs by itself."""
-    families: dict[str, list[FamilyNode]] = {}
-    for node in nodes:
-        if isinstance(node, FamilyNode):
-            families.setdefault(str(node.family.program), []).append(node)
     if not families:
         return ""
     lines = []
-    for of_shape in families.values():
+    for of_shape in families:
         names = [name for node in of_shape for name in node.names]
         sides = f", side by side in {len(of_shape)} parts" if len(of_shape) > 1 else ""
         lines.append(f"{len(names):,} rules of one shape run as one program{sides}: {_some(names)}")

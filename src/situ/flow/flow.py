@@ -129,11 +129,12 @@ class Flow:
 
     def describe_rules(self) -> str:
         """Which rules run as one, and how the index finds what rules ask for; empty if each runs by itself."""
-        return describe_rules(self._distinct_nodes(), self._filterers)
+        return describe_rules(self._families.values(), self._distinct_nodes(), self._filterers)
 
     def one_of_each_shape(self) -> list[str]:
-        """A rule of each node, those of most rules first."""
-        return [node.names[0] for node in sorted(self._distinct_nodes(), key=lambda node: -len(node.names))]
+        """A rule of each program that runs: first of those that are many rules."""
+        joint = [of_shape[0].names[0] for of_shape in self._families.values()]
+        return joint + [node.name for node in self._distinct_nodes() if isinstance(node, RuleNode)]
 
     def columns_read(self, event_type: str) -> frozenset[str]:
         """The columns of a type that some operator always reads."""
