@@ -5,7 +5,7 @@ A **content** is what rules ask of single events: conditions that must hold toge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,8 @@ from situ.kernel.operator import Conditions
 
 #: A level takes in those that came after it when they are together more than an eighth of it.
 _GROWTH = 8
+#: So few contents are evaluated one by one: a condition on a whole column is faster than a search for every event.
+_FEW = 8
 #: Contents that are gone leave the index together, when they are half of it and so many at least.
 _MANY_GONE = 64
 
@@ -43,9 +45,13 @@ class Hits:
             return self.rows[:0]
         return self.rows[self.offsets[at] : self.offsets[at + 1]]
 
-    def __iter__(self) -> Iterator[tuple[int, I64]]:
-        for at, content in enumerate(self.contents.tolist()):
-            yield content, self.rows[self.offsets[at] : self.offsets[at + 1]]
+    def among(self, rows: I64) -> Hits:
+        """The hits among some rows, in ascending order, which are numbered anew."""
+        number = np.full(int(max(self.rows.max(initial=-1), rows.max(initial=-1))) + 1, -1)
+        number[rows] = np.arange(len(rows))
+        numbers = number[self.rows]
+        before = np.concatenate([[0], np.cumsum(numbers >= 0)])
+        return Hits(self.contents, before[self.offsets], numbers[numbers >= 0])
 
 
 @dataclass(slots=True)
@@ -207,7 +213,14 @@ class Filterer:
     # --- events
 
     def hits(self, batch: Batch, calls: Calls) -> Hits:
-        """For each content, the events that fulfil it."""
+        """For each content, the events that fulfil it. Where contents are few, or events come with what is known of
+        conditions (and perhaps without the columns that these read), each is evaluated by itself."""
+        if batch.masks or len(self) <= _FEW:
+            found = [(number, batch.rows(c, calls)) for number, c in sorted(self._conditions.items())]
+            found = [(number, rows) for number, rows in found if len(rows)]
+            lengths = [len(rows) for _, rows in found]
+            joined = np.concatenate([rows for _, rows in found]) if found else _NOTHING
+            return Hits(np.array([n for n, _ in found], np.int64), np.cumsum([0, *lengths]), joined)
         self._take_in_new()
         rows, contents = self._found(batch) if self._levels and len(batch) else (_NOTHING, _NOTHING)
         if len(self._rests) and len(rows):

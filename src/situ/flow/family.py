@@ -123,7 +123,47 @@ class Family:
         before: int,
     ) -> tuple[dict[str, Produced], int]:
         """Let the rules read events; `waiting` has those that one rule alone has not read yet, and by type, the rules
-        `apart` read these only. What rules found, of those that found something, and the low watermark of all."""
+        `apart` read these only. What rules found, of those that found something, and the low watermark of all.
+
+        Where rules read all events, there are many pairs of both: then some time after the other."""
+        found: dict[str, list[Produced]] = {}
+        low = before
+        for since, until in self._stretches(inputs, hits, before):
+            of_inputs = {name: _between(batch, since, until) for name, batch in inputs.items()}
+            of_waiting = {
+                rule: {name: batch.view(_between(batch, since, until)) for name, batch in of_types.items()}
+                for rule, of_types in waiting.items()
+            }
+            is_all = until == before and since == BEGINNING
+            made, low = self._process(
+                inputs if is_all else {name: batch.view(of_inputs[name]) for name, batch in inputs.items()},
+                hits if is_all else {name: hits[name].among(of_inputs[name]) for name in inputs},
+                waiting if is_all else of_waiting,
+                apart,
+                until,
+            )
+            for name, produced in made.items():
+                found.setdefault(name, []).append(produced)
+        return {name: _joined(pieces, low) for name, pieces in found.items()}, low
+
+    def _stretches(self, inputs: Mapping[str, Batch], hits: Mapping[str, Hits], before: int) -> list[tuple[int, int]]:
+        """Stretches of time, each with as many pairs as are read at once."""
+        pairs = sum(_most_pairs(self._tests[name], len(self.rules), hits[name], len(inputs[name])) for name in inputs)
+        if pairs <= PAIRS_AT_ONCE:
+            return [(BEGINNING, before)]
+        times = np.sort(np.concatenate([batch.times for batch in inputs.values()]))
+        size = max(1, len(times) * PAIRS_AT_ONCE // pairs)
+        cuts = np.unique(times[size::size]).tolist()
+        return [*pairwise([BEGINNING, *cuts, before])]
+
+    def _process(
+        self,
+        inputs: Mapping[str, Batch],
+        hits: Mapping[str, Hits],
+        waiting: Mapping[str, Mapping[str, Batch]],
+        apart: Mapping[str, Sequence[str]],
+        before: int,
+    ) -> tuple[dict[str, Produced], int]:
         pairs = {name: self._pairs(name, batch, hits[name], apart.get(name, ())) for name, batch in inputs.items()}
         for rule, of_types in waiting.items():
             for type_, batch in of_types.items():
@@ -164,10 +204,10 @@ class Family:
         else:
             rules = np.flatnonzero(self._touched(type_, hits))
         rules = np.setdiff1d(rules, [self.rules[name] for name in apart]) if apart else rules
-        lengths = _lengths(tests, rules, hits, len(batch))
-        rows, bits = np.empty(lengths, np.int64), np.empty(lengths, np.uint64)
-        ends = np.zeros(len(rules), np.int64)
         spans = _spans(tests.contents[rules], hits)
+        most = len(rules) * len(batch) if tests.reads_all else int((spans[..., 1] - spans[..., 0]).sum())
+        rows, bits = np.empty(most, np.int64), np.empty(most, np.uint64)
+        ends = np.zeros(len(rules), np.int64)
         _merge(spans, hits.rows, len(batch), tests.reads_all, rows, bits, ends)
         used = int(ends[-1]) if len(ends) else 0
         numbers = np.repeat(rules, np.diff(ends, prepend=0))
@@ -278,12 +318,23 @@ def _spans(contents: I64, hits: Hits) -> I64:
     return spans
 
 
-def _lengths(tests: _Tests, rules: I64, hits: Hits, events: int) -> int:
-    """At most so many pairs there are."""
+def _most_pairs(tests: _Tests, rules: int, hits: Hits, events: int) -> int:
+    """At most so many pairs of a rule and an event there are."""
     if tests.reads_all:
-        return len(rules) * events
-    spans = _spans(tests.contents[rules], hits)
+        return rules * events
+    spans = _spans(tests.contents, hits)
     return int((spans[..., 1] - spans[..., 0]).sum())
+
+
+def _between(batch: Batch, since: int, until: int) -> I64:
+    """The rows of a stretch of time."""
+    return np.flatnonzero((batch.times >= since) & (batch.times < until))
+
+
+def _joined(pieces: list[Produced], low: int) -> Produced:
+    if len(pieces) == 1:
+        return pieces[0]
+    return Produced(concat([p.events for p in pieces]), concat([p.timed_out for p in pieces]), low)
 
 
 @jit
