@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -19,6 +19,7 @@ from situ.kernel.matching.machine import jit
 from situ.kernel.matching.order import is_sorted
 from situ.kernel.operator import RULE, Conditions, Produced, RunningOperator
 from situ.kernel.program.shape import Shaped, constant_names
+from situ.kernel.state.checks import require
 
 #: So many pairs of a rule and an event are read at once, or as many as one moment has.
 PAIRS_AT_ONCE = 1 << 22
@@ -258,13 +259,25 @@ class Family:
             for name, number in self.rules.items()
         }
 
-    def put(self, name: str, tables: Mapping[str, pa.Table]) -> None:
-        """The state of one rule, as it is if the rule runs by itself."""
-        number, shaped = self.rules[name], self._shaped[name]
+    def put(self, states: Mapping[str, Callable[[str], pa.Table]]) -> None:
+        """The states of some rules, each as it is if the rule runs by itself: by rule, what gives its tables."""
         wanted = {part: table.schema for part, table in self.operator.snapshot().items()}
-        given = {part: template_tables(table, wanted[part], number, shaped.constants) for part, table in tables.items()}
-        if not _is_new(given):
-            self.operator.put(given)
+        given = []
+        for name, table_of in states.items():
+            number, constants = self.rules[name], self._shaped[name].constants
+            state = {part: template_tables(table_of(part), wanted[part], number, constants) for part in wanted}
+            if not _is_new(state):
+                given.append(state)
+        if given:
+            self.operator.put({part: _one_table(part, [state[part] for state in given]) for part in wanted})
+
+
+def _one_table(part: str, tables: list[pa.Table]) -> pa.Table:
+    """The tables of several rules as one; what holds for all rules is the same in each of them."""
+    if not part.endswith(" until"):
+        return pa.concat_tables(tables)
+    require(all(table.equals(tables[0]) for table in tables), "windows have passed several times")
+    return tables[0]
 
 
 def _is_new(tables: Mapping[str, pa.Table]) -> bool:

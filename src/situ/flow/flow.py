@@ -322,9 +322,14 @@ class Flow:
             self._add_operator(program)
         lows = numbers(tables[_LOWS].column("time"), np.int64, "watermarks")
         require_times(lows, "watermarks")
-        for name, low in zip(tables[_LOWS].column("name").to_pylist(), lows.tolist(), strict=True):
+        low_of = dict(zip(tables[_LOWS].column("name").to_pylist(), lows.tolist(), strict=True))
+        names_of: dict[int, list[str]] = {}
+        for name in low_of:
+            names_of.setdefault(id(self.nodes[name]), []).append(name)
+        for names in names_of.values():
+            self.nodes[names[0]].put(names, tables)
+        for name, low in low_of.items():
             node = self.nodes[name]
-            node.put(name, tables)
             # Of a flow that has no state yet, time has not passed; else what is put in may hold the operator back.
             node.low_watermark = low if node.low_watermark == BEGINNING else min(node.low_watermark, low)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -124,11 +125,11 @@ class RuleNode:
         tables = state_tables(self.name, self.program, self.operator.snapshot())
         return tables | {f"inbox/{self.name}/{t}": inbox.table() for t, inbox in self.inboxes.items() if inbox.waiting}
 
-    def put(self, name: str, tables: Mapping[str, pa.Table]) -> None:
-        self.operator.put({part: tables[f"operator/{name}/{part}"] for part in self.program.digests()})
-        for type_ in self.inboxes:
-            if (waiting := tables.get(f"inbox/{name}/{type_}")) is not None:
-                self.put_waiting(name, type_, waiting)
+    def put(self, names: Sequence[str], tables: Mapping[str, pa.Table]) -> None:
+        """The state of its rule, and what this has not read yet."""
+        for name in names:
+            self.operator.put({part: tables[f"operator/{name}/{part}"] for part in self.program.digests()})
+        put_all_waiting(self, names, tables)
 
     def put_waiting(self, name: str, event_type: str, waiting: pa.Table) -> None:
         """Events that the rule has not read yet."""
@@ -224,12 +225,10 @@ class FamilyNode:
             tables |= {f"inbox/{name}/{t}": inbox.table() for t, inbox in self.waiting(name).items() if inbox.waiting}
         return tables
 
-    def put(self, name: str, tables: Mapping[str, pa.Table]) -> None:
-        prefix = f"operator/{name}/"
-        self.family.put(name, {part.removeprefix(prefix): t for part, t in tables.items() if part.startswith(prefix)})
-        for type_ in self.inboxes:
-            if (waiting := tables.get(f"inbox/{name}/{type_}")) is not None:
-                self.put_waiting(name, type_, waiting)
+    def put(self, names: Sequence[str], tables: Mapping[str, pa.Table]) -> None:
+        """The states of some of its rules, and what these have not read yet."""
+        self.family.put({name: partial(_state_table, tables, name) for name in names})
+        put_all_waiting(self, names, tables)
 
     def put_waiting(self, name: str, event_type: str, waiting: pa.Table) -> None:
         inbox = self.own.setdefault(name, {}).setdefault(event_type, Inbox())
@@ -237,6 +236,18 @@ class FamilyNode:
 
 
 Node = RuleNode | FamilyNode
+
+
+def _state_table(tables: Mapping[str, pa.Table], name: str, part: str) -> pa.Table:
+    return tables[f"operator/{name}/{part}"]
+
+
+def put_all_waiting(node: Node, names: Sequence[str], tables: Mapping[str, pa.Table]) -> None:
+    """The events that rules have not read yet, as a snapshot has them."""
+    for name in names:
+        for type_ in node.inboxes:
+            if (waiting := tables.get(f"inbox/{name}/{type_}")) is not None:
+                node.put_waiting(name, type_, waiting)
 
 
 def inboxes_for(event_types: Iterable[str]) -> dict[str, Inbox]:
