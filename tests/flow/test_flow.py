@@ -11,7 +11,8 @@ import pytest
 from situ.core.errors import StateError
 from situ.core.functions import default
 from situ.core.time import BEGINNING
-from situ.flow.flow import Flow, Port
+from situ.flow.flow import Flow
+from situ.flow.port import Port
 from situ.graph.operators import OperatorGraph
 from situ.kernel.batch import Batch
 from situ.kernel.compile import compile_operator

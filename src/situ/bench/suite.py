@@ -98,6 +98,7 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     yield from _placement(say)
     yield from _moving(say)
     yield from _heartbeat(say)
+    yield from _rules(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[BenchFigure]:
@@ -200,6 +201,14 @@ def _heartbeat(say: Say) -> Iterator[BenchFigure]:
     from situ.bench.heartbeat import heartbeat
 
     yield from heartbeat(say)
+
+
+def _rules(say: Say) -> Iterator[BenchFigure]:
+    """Measures many rules; `python -m situ.bench.rules` has these alone."""
+    from situ.bench import rules
+    from situ.bench.sections import figures_of
+
+    yield from figures_of(rules.SECTIONS, say)
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from situ.cli.query_file import import_functions, read_query
 from situ.lang.resolve import resolve, warnings
 from situ.mobility.moving_query import moving_queries
 
+#: So many warnings are shown; `--json` has all of them.
+MOST_WARNINGS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -27,8 +30,10 @@ class Checked:
 
     def __str__(self) -> str:
         parts = ("stream", self.streams), ("definition", self.definitions), ("subscription", self.subscriptions)
-        counts = ", ".join(f"{n} {noun}" + ("" if n == 1 else "s") for noun, n in parts)
-        return "\n".join([f"OK: {counts}", *(f"warning: {warning}" for warning in self.warnings)])
+        counts = ", ".join(f"{n:,} {noun}" + ("" if n == 1 else "s") for noun, n in parts)
+        shown = [f"warning: {warning}" for warning in self.warnings[:MOST_WARNINGS]]
+        left = len(self.warnings) - len(shown)
+        return "\n".join([f"OK: {counts}", *shown, *([f"... and {left:,} more warnings"] if left else [])])
 
     def to_json(self) -> dict[str, Any]:
         return {

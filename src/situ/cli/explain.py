@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,15 @@ from situ.core.errors import InputError
 from situ.graph.describe import describe
 from situ.graph.operators import OperatorGraph
 from situ.graph.picture import to_svg
+from situ.graph.query import Query
 from situ.lang.resolve import resolve, warnings
 from situ.lang.unparse import unparse
 from situ.mobility.moving_query import moving_queries
 from situ.runtime.embedded import Engine
+
+#: Of more rules than these, a summary is shown; and so many of their shapes.
+MANY_RULES = 100
+SHOWN_SHAPES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class Explained:
     programs: dict[str, str]
     warnings: tuple[str, ...]
     spark: str | None = None
+    rules: str = ""
     reuse: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -46,6 +52,7 @@ class Explained:
         """
         parts = [("query", self.query), ("operator graph", self.graph)]
         parts += [(f"program of {name}", program) for name, program in self.programs.items()]
+        parts += [("rules that run as one", self.rules)] if self.rules else []
         parts += [("plan on Spark", self.spark)] if self.spark is not None else []
         parts += [(f"reuse in {name}", words) for name, words in self.reuse.items()]
         parts += [("warnings", "\n".join(self.warnings))] if self.warnings else []
@@ -56,6 +63,7 @@ class Explained:
             "query": self.query,
             "graph": self.graph,
             "programs": self.programs,
+            "rules": self.rules,
             "spark": self.spark,
             "reuse": dict(self.reuse),
             "warnings": list(self.warnings),
@@ -75,11 +83,29 @@ def explain_file(
             svg.write_text(to_svg(graph), encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot write the picture: {error.strerror}", place=str(svg)) from error
-    engine = Engine(graph)
-    programs = {operator.name: str(engine.program(operator.name)) for operator in graph.operators}
     messages = tuple(str(warning) for warning in warnings(graph))
+    engine = Engine(graph)
+    if len(graph.operators) > MANY_RULES:
+        return _summary(query, graph, engine, messages)
+    programs = {operator.name: str(engine.program(operator.name)) for operator in graph.operators}
     plan = _plan_on_spark(graph) if on_spark else None
-    return Explained(unparse(query), describe(graph), programs, messages, plan, _reuse(graph, sources))
+    rules, reuse = engine.describe_rules(), _reuse(graph, sources)
+    return Explained(unparse(query), describe(graph), programs, messages, plan, rules, reuse)
+
+
+def _summary(query: Query, graph: OperatorGraph, engine: Engine, messages: tuple[str, ...]) -> Explained:
+    """Of many rules: what comes first, how they run, and one program of each shape."""
+    first = replace(query, definitions=query.definitions[:1], subscriptions=query.subscriptions[:1])
+    left = len(graph.operators) - len(first.definitions) - len(first.subscriptions)
+    streams, operators = (f"{len(of):,}" for of in (graph.streams, graph.operators))
+    counts = f"{operators} rules over {streams} stream" + ("" if len(graph.streams) == 1 else "s")
+    return Explained(
+        f"{unparse(first).rstrip()}\n\n-- ... and {left:,} more rules",
+        f"{counts}; the graph of more than {MANY_RULES} rules is not drawn",
+        {name: str(engine.program(name)) for name in engine.one_of_each_shape()[:SHOWN_SHAPES]},
+        messages[:SHOWN_SHAPES],
+        rules=engine.describe_rules(),
+    )
 
 
 def _reuse(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:

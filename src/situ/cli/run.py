@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -93,6 +94,7 @@ def _run_embedded(
 
     streams = {stream.name: open_source(paths[stream.name], stream) for stream in graph.streams}
     engine = Engine(graph, memory=memory)
+    gc.freeze()  # thousands of rules are many objects, which stay: no need to look for garbage among them again
     say_if_compiling()
     folder = _folder(out) if out else None
     with folder or nullcontext(), progress_bar(list(streams.values())) as show_progress:

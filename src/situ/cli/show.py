@@ -16,20 +16,34 @@ from situ.core.time import format_time
 
 #: Characters of a line in a file or a pipe.
 WIDEST = 1000
+#: Of more subscriptions than these, those are shown that found most: so many of them.
+MANY_SUBSCRIPTIONS, SHOWN_OF_MANY = 20, 5
 EXTENT = ("_x_min", "_y_min", "_x_max", "_y_max")
 
 
 def show_summary(summary: Summary) -> None:
     """The first complex events of each subscription, then the totals."""
     console = console_for_all_columns()
-    for name, count in summary.complex_events.items():
+    shown = top_subscriptions(summary)
+    for name, count in shown.items():
         if summary.out is None and name in summary.first:
             console.print(complex_event_table(name, count, summary.first[name]))
+    if len(shown) < len(summary.complex_events):
+        found = sum(count > 0 for count in summary.complex_events.values())
+        counts = f"{len(summary.complex_events):,} subscriptions, of which {found:,} found something"
+        console.print(f"{counts}; shown are the {len(shown)} that found most\n")
     for name, shared in summary.reuse.items():
         console.print(Text(f"{name}: " + str(shared).replace("\n", "\n  "), style="dim"))
     for warning in summary.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(totals(summary)))
+
+
+def top_subscriptions(summary: Summary) -> dict[str, int]:
+    """The subscriptions to show, and what they found: all of them, or of many those that found most."""
+    if len(summary.complex_events) <= MANY_SUBSCRIPTIONS:
+        return dict(summary.complex_events)
+    return dict(summary.complex_events.most_common(SHOWN_OF_MANY))
 
 
 def console_for_all_columns() -> Console:
@@ -122,5 +136,9 @@ def totals(summary: Summary) -> str:
     text += "".join(f", {count:,} {label}" for label, count in extras.items() if count)
     if summary.out is None:
         return text
-    counts = "\n".join(f"  {count:>12,}  {summary.out / name}" for name, count in summary.complex_events.items())
-    return f"{text}\n{counts}"
+    shown = top_subscriptions(summary)
+    counts = [f"  {count:>12,}  {summary.out / name}" for name, count in shown.items()]
+    if len(shown) < len(summary.complex_events):
+        left = summary.complex_events.total() - sum(shown.values())
+        counts.append(f"  {left:>12,}  {len(summary.complex_events) - len(shown):,} more folders")
+    return "\n".join([text, *counts])

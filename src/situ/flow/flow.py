@@ -15,69 +15,24 @@ import pyarrow.compute as pc
 from situ.core.errors import StateError
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING
-from situ.core.types import to_arrow
+from situ.filter.filterer import Filterer, Hits
+from situ.flow.describe_rules import describe_rules
+from situ.flow.families import FamilyKey, families_of, family_of, may_join
+from situ.flow.family import Family
 from situ.flow.inbox import Inbox, distinct
+from situ.flow.nodes import FamilyNode, Node, RuleNode, Step, attribute_types, inboxes_for, state_tables
+from situ.flow.port import Port
 from situ.graph.operators import Operator
-from situ.graph.query import Stream
-from situ.kernel.batch import Batch, concat
-from situ.kernel.compile import RuleProgram, start_operator
+from situ.kernel.batch import Batch, Calls, concat
+from situ.kernel.compile import Programs, RuleProgram, compile_operator, start_operator
 from situ.kernel.matching.matcher import WORTH_A_THREAD
-from situ.kernel.operator import Chosen, Conditions, Produced, RunningOperator
+from situ.kernel.operator import Chosen, Conditions, Context, Produced
+from situ.kernel.program.shape import Shaped, template_context
 from situ.kernel.state.checks import numbers, require_times
-from situ.kernel.state.snapshot import digest_of, with_digest
+from situ.kernel.state.snapshot import digest_of
 
 _PORT = b"situ.port"
 _LOWS = "low watermarks"
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """Where events of a type come in from outside, for some operators; `stream`, if they are a stream's."""
-
-    type: str
-    readers: tuple[str, ...]
-    stream: Stream | None
-
-
-@dataclass(slots=True)
-class _Node:
-    """An operator, with what it has not read yet."""
-
-    program: RuleProgram
-    operator: RunningOperator
-    inboxes: dict[str, Inbox]
-    low_watermark: int = BEGINNING
-
-    @property
-    def name(self) -> str:
-        return self.program.context.operator.name
-
-    @property
-    def depth(self) -> int:
-        return self.program.context.operator.depth
-
-    def tests(self, event_type: str) -> set[Conditions]:
-        return {*self.program.tests().get(event_type, ())}
-
-    def types(self, event_type: str) -> dict[str, pa.DataType]:
-        """The attributes of a type that it reads."""
-        return {name: to_arrow(type_) for name, type_ in self.program.context.schemas[event_type].attributes}
-
-    def snapshot(self) -> dict[str, pa.Table]:
-        """Its state, and what it has not read yet."""
-        tables = self.tables(self.operator.snapshot())
-        return tables | {f"inbox/{self.name}/{t}": inbox.table() for t, inbox in self.inboxes.items() if inbox.waiting}
-
-    def tables(self, state: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """The tables of a state under the operator's name, each with the digest that it fits."""
-        digests = self.program.digests()
-        return {f"operator/{self.name}/{part}": with_digest(table, digests[part]) for part, table in state.items()}
-
-    def put(self, tables: Mapping[str, pa.Table]) -> None:
-        self.operator.put({part: tables[f"operator/{self.name}/{part}"] for part in self.program.digests()})
-        for type_, inbox in self.inboxes.items():
-            if (waiting := tables.get(f"inbox/{self.name}/{type_}")) is not None:
-                inbox.put(waiting, self.types(type_), self.tests(type_))
 
 
 def operators_in(tables: Mapping[str, pa.Table]) -> set[str]:
@@ -99,25 +54,101 @@ class Flow:
     duplicates: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self.nodes = {name: self._started(program) for name, program in self.programs.items()}
-        self._order_nodes()
         self._pending = {port: Inbox() for port in self.ports}
-        self._readers = {port: port.readers for port in self.ports}
+        self._readers = {port: dict.fromkeys(port.readers) for port in self.ports}
+        self._filterers: dict[str, Filterer] = {}
+        self._families: dict[FamilyKey, list[FamilyNode]] = {}
+        self.nodes: dict[str, Node] = {}
+        self._levels: dict[int, dict[int, Node]] = {}
+        joint = self._joint_rules()
+        for name in self.programs:
+            if name in joint:
+                self._join(name, *joint[name])
+            else:
+                self._start(self.programs[name])
 
-    def _started(self, program: RuleProgram) -> _Node:
+    def _joint_rules(self) -> dict[str, tuple[FamilyKey, Shaped, int]]:
+        if not isinstance(self.programs, Programs) or self.chosen:
+            return {}
+        return families_of(self.programs, self._ports_of, self.threads)
+
+    def _start(self, program: RuleProgram) -> None:
+        """Run a rule by itself."""
         of_one = self.threads // max(len(self.programs), 1)  # operators run side by side first
         threads = 1 << max(of_one.bit_length() - 1, 0)
         chosen = self.chosen.get(program.context.operator.name)
         operator = start_operator(program, self.failed_calls, self.memory, threads, chosen)
-        return _Node(program, operator, {type_: Inbox() for type_ in program.context.inputs})
+        node = RuleNode(program, operator, inboxes_for(program.context.inputs))
+        if isinstance(self.programs, Programs):
+            self._make_filterers(program.context)
+            node.index(self._filterers)
+        self._place(node.name, node)
 
-    def _order_nodes(self) -> None:
-        depths = sorted({node.depth for node in self.nodes.values()})
-        self._levels = [[node for node in self.nodes.values() if node.depth == depth] for depth in depths]
+    def _join(self, name: str, key: FamilyKey, rule: Shaped, families: int = 1) -> None:
+        """Run a rule together with those of its shape, of which there are so many families side by side."""
+        assert isinstance(self.programs, Programs)
+        context = self.programs.contexts[name]
+        self._make_filterers(context)
+        of_shape = self._families.setdefault(key, [])
+        # What waits for a family has come before the rule.
+        joinable = [node for node in of_shape if not any(inbox.waiting for inbox in node.inboxes.values())]
+        if len(joinable) < families:
+            program = compile_operator(template_context(context, rule))
+            operator = start_operator(program, self.failed_calls, self.memory)
+            family = Family(program, operator, Calls(functions=context.functions, errors=self.failed_calls))
+            ports = [list(self._readers)[number] for number in key[1]]
+            streams = {port.type: port.stream for port in ports if port.stream is not None and port.stream.unique}
+            of_shape.append(FamilyNode(family, inboxes_for(context.inputs), self.programs.contexts, streams))
+            joinable.append(of_shape[-1])
+        node = min(joinable, key=lambda node: len(node.family.rules))
+        node.add(name, rule, self._filterers)
+        self._place(name, node)
+
+    def _make_filterers(self, context: Context) -> None:
+        for type_ in context.inputs:
+            if type_ not in self._filterers:
+                self._filterers[type_] = Filterer(dict(context.schemas[type_].attributes))
+
+    def _place(self, name: str, node: Node) -> None:
+        self.nodes[name] = node
+        self._levels.setdefault(node.depth, {})[id(node)] = node
+
+    def _ports_of(self, context: Context) -> tuple[int, ...]:
+        """The numbers of the ports at which an operator reads; of other types, operators here make its events."""
+        name, inputs = context.operator.name, context.inputs
+        return tuple(n for n, (p, readers) in enumerate(self._readers.items()) if p.type in inputs and name in readers)
 
     def operator(self, name: str) -> Operator:
         """What the operator graph says of an operator of this name."""
-        return self.nodes[name].program.context.operator
+        return self.nodes[name].context(name).operator
+
+    def low_watermark(self, names: Collection[str], passed: int) -> int:
+        """No complex event of these operators before this time will follow."""
+        return min((node.low_watermark for node in {id(n): n for n in map(self.nodes.get, names)}.values() if node),
+                   default=passed)  # fmt: skip
+
+    def describe_rules(self) -> str:
+        """Which rules run as one, and how the index finds what rules ask for; empty if each runs by itself."""
+        return describe_rules(self._families.values(), self._distinct_nodes(), self._filterers)
+
+    def one_of_each_shape(self) -> list[str]:
+        """A rule of each program that runs: first of those that are many rules."""
+        joint = [of_shape[0].names[0] for of_shape in self._families.values()]
+        return joint + [node.name for node in self._distinct_nodes() if isinstance(node, RuleNode)]
+
+    def columns_read(self, event_type: str) -> frozenset[str]:
+        """The columns of a type that some operator always reads."""
+        read: frozenset[str] = frozenset()
+        for node in self._distinct_nodes():
+            name = node.names[0]
+            if event_type in node.inboxes:
+                read |= self.programs[name].columns_read().get(event_type, frozenset())
+        return read | self._filtered_by(event_type)
+
+    def _filtered_by(self, event_type: str) -> frozenset[str]:
+        """The columns of a type that conditions on single events read."""
+        filterer = self._filterers.get(event_type)
+        return frozenset() if filterer is None else filterer.attributes_read()
 
     def add(self, port: Port, batch: Batch) -> None:
         """Events that have come; they wait until time has passed them."""
@@ -136,15 +167,16 @@ class Flow:
             if ready is not None:
                 ready = self._distinct(port, ready)
                 events += len(ready)
-            for reader in self._readers[port]:
-                self._hand_to(self.nodes[reader].inboxes[port.type], port, ready, limit)
+            for node in {id(node): node for node in map(self.nodes.__getitem__, self._readers[port])}.values():
+                self._hand_to(node.inboxes[port.type], port, ready, limit)
         produced: dict[str, Produced] = {}
-        for level in self._levels:
-            made = self._process(level, passed, lows, events)
-            for name, result in made.items():
-                for node in self.nodes.values():
-                    if name in node.inboxes:
-                        node.inboxes[name].add(result.events)
+        for depth in sorted(self._levels):
+            made = self._process(list(self._levels[depth].values()), passed, lows, events)
+            for reading in (self._levels[below] for below in self._levels if below > depth):
+                for node in reading.values():
+                    for type_, inbox in node.inboxes.items():
+                        if type_ in made:
+                            inbox.add(made[type_].events)
             produced |= made
         return produced
 
@@ -162,42 +194,66 @@ class Flow:
         self.duplicates += dropped
         return events
 
-    def _process(self, level: list[_Node], passed: int, lows: Mapping[str, int], events: int) -> dict[str, Produced]:
-        """Operators that do not read each other, side by side where there is enough to do."""
+    def _process(self, level: list[Node], passed: int, lows: Mapping[str, int], events: int) -> dict[str, Produced]:
+        """Operators that do not read each other, side by side where there is enough to do. Those that no event
+        concerns, and for which time alone decides nothing, are passed over."""
 
         def low(name: str) -> int:
             return self.nodes[name].low_watermark if name in self.nodes else lows.get(name, passed)
 
-        def step(node: _Node) -> Produced:
+        produced: dict[str, Produced] = {}
+        hits: dict[int, Hits] = {}
+        steps: list[tuple[Node, Step]] = []
+        for node in level:
             limit = min([passed, *map(low, node.inboxes)])
             inputs = {t: batch for t, inbox in node.inboxes.items() if (batch := inbox.before(limit)) is not None}
-            if inputs:
-                self.memory.require(
-                    0, node.name, f"with the state of {len(self.nodes):,} rules", "Run fewer rules or keys at once."
-                )
-            return node.operator.process(inputs, limit)
+            step = Step(limit, inputs, {t: found for t in inputs if (found := self._hits(node, t, inputs[t], hits))})
+            if node.is_idle(step):
+                produced |= node.nothing(limit)
+            else:
+                steps.append((node, step))
 
-        if len(level) > 1 and self.threads > 1 and events >= WORTH_A_THREAD:
+        def run(node: Node, step: Step) -> dict[str, Produced]:
+            if step.inputs:
+                self.memory.require(
+                    0, node.names[0], f"with the state of {len(self.nodes):,} rules", "Run fewer rules or keys at once."
+                )
+            return node.process(step)
+
+        if len(steps) > 1 and self.threads > 1 and events >= WORTH_A_THREAD:
             with ThreadPoolExecutor(self.threads) as pool:
-                results = list(pool.map(step, level))
+                results = list(pool.map(run, *zip(*steps, strict=True)))
         else:
-            results = [step(node) for node in level]
-        for node, result in zip(level, results, strict=True):
-            node.low_watermark = result.low_watermark
-        return {node.name: result for node, result in zip(level, results, strict=True)}
+            results = [run(node, step) for node, step in steps]
+        for made in results:
+            produced |= made
+        return produced
+
+    def _hits(self, node: Node, event_type: str, batch: Batch, known: dict[int, Hits]) -> Hits | None:
+        """What the index says of a batch, for a node that wants to know; asked once for each batch."""
+        filterer = self._filterers.get(event_type)
+        if filterer is None or not node.wants_hits(filterer):
+            return None
+        if id(batch) not in known:
+            functions = node.context(node.names[0]).functions
+            known[id(batch)] = filterer.hits(batch, Calls(functions=functions, errors=self.failed_calls))
+        return known[id(batch)]
 
     # --- state
 
     def snapshot(self) -> dict[str, pa.Table]:
         """The state as tables."""
         tables: dict[str, pa.Table] = {}
-        for node in self.nodes.values():
-            tables |= node.snapshot()
+        for node in self._distinct_nodes():
+            tables |= node.snapshot(self.programs)
         for number, (port, inbox) in enumerate(self._pending.items()):
             if inbox.waiting:
                 about = {_PORT: json.dumps([port.type, *self._readers[port]]).encode()}
                 tables[f"port/{number}"] = inbox.table().replace_schema_metadata(about)
         return tables | {_LOWS: self._lows(self.nodes)}
+
+    def _distinct_nodes(self) -> list[Node]:
+        return [node for level in self._levels.values() for node in level.values()]
 
     def take_groups(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
         """Remove the groups whose first keys are among `keys`, a column for each key, from all operators.
@@ -212,7 +268,8 @@ class Flow:
             if self._readers[port]  # what nobody reads is nobody's
         }
         for name, node in self.nodes.items():
-            tables |= node.tables(node.operator.take(keys))
+            assert isinstance(node, RuleNode), "groups move in flows in which every rule runs by itself"
+            tables |= state_tables(name, node.program, node.operator.take(keys))
             names = node.program.context.group_by[: len(keys)]
             for type_, inbox in node.inboxes.items():
                 waiting = inbox.take_groups(names, keys)
@@ -225,18 +282,35 @@ class Flow:
 
     def _first_keys(self, port: Port, keys: Sequence[pa.Array]) -> tuple[str, ...]:
         """The names of the first group keys, by an operator that reads the port."""
-        reader = self._readers[port][0]
-        return self.nodes[reader].program.context.group_by[: len(keys)]
+        reader = next(iter(self._readers[port]))
+        return self.nodes[reader].context(reader).group_by[: len(keys)]
 
     def take(self, name: str) -> dict[str, pa.Table]:
         """Remove an operator; its state, with the events that wait for it, as tables for `put`."""
-        lows, node = self._lows([name]), self.nodes.pop(name)
+        lows = self._lows([name])
+        tables, waiting = self._removed(name)
         for port, inbox in self._pending.items():
             if name in self._readers[port]:
-                node.inboxes[port.type].waiting += inbox.waiting
-                self._readers[port] = tuple(reader for reader in self._readers[port] if reader != name)
-        self._order_nodes()
-        return node.snapshot() | {_LOWS: lows}
+                waiting[port.type].waiting += inbox.waiting
+                del self._readers[port][name]
+        tables |= {f"inbox/{name}/{t}": inbox.table() for t, inbox in waiting.items() if inbox.waiting}
+        return tables | {_LOWS: lows}
+
+    def _removed(self, name: str) -> tuple[dict[str, pa.Table], dict[str, Inbox]]:
+        """Remove an operator: its state, and the events that wait for it."""
+        node = self.nodes.pop(name)
+        match node:
+            case RuleNode():
+                state, waiting = node.operator.snapshot(), node.inboxes
+                node.leave(self._filterers)
+                program, is_over = node.program, True
+            case FamilyNode():
+                waiting, program = node.waiting(name), self.programs[name]
+                state, is_over = node.remove(name, self._filterers), not node.family.rules
+        if is_over:
+            del self._levels[node.depth][id(node)]
+            self._families = {k: kept for k, of in self._families.items() if (kept := [f for f in of if f is not node])}
+        return state_tables(name, program, state), waiting
 
     def put(self, tables: Mapping[str, pa.Table], program: RuleProgram | None = None) -> None:
         """Add state that was taken out of this flow or of another one: of groups, or of an operator.
@@ -248,9 +322,14 @@ class Flow:
             self._add_operator(program)
         lows = numbers(tables[_LOWS].column("time"), np.int64, "watermarks")
         require_times(lows, "watermarks")
-        for name, low in zip(tables[_LOWS].column("name").to_pylist(), lows.tolist(), strict=True):
+        low_of = dict(zip(tables[_LOWS].column("name").to_pylist(), lows.tolist(), strict=True))
+        names_of: dict[int, list[str]] = {}
+        for name in low_of:
+            names_of.setdefault(id(self.nodes[name]), []).append(name)
+        for names in names_of.values():
+            self.nodes[names[0]].put(names, tables)
+        for name, low in low_of.items():
             node = self.nodes[name]
-            node.put(tables)
             # Of a flow that has no state yet, time has not passed; else what is put in may hold the operator back.
             node.low_watermark = low if node.low_watermark == BEGINNING else min(node.low_watermark, low)
 
@@ -276,13 +355,35 @@ class Flow:
             self._order_nodes()
 
     def _add_operator(self, program: RuleProgram) -> None:
-        name = program.context.operator.name
-        self.nodes[name] = self._started(program)
-        for type_ in program.context.inputs:
+        """A rule that brings its state along runs by itself: the others may have come further."""
+        self._read_at_ports(program.context)
+        self._start(program)
+
+    def _read_at_ports(self, context: Context) -> None:
+        name = context.operator.name
+        for type_ in context.inputs:
             if type_ not in self.nodes:
-                port = self.port(type_)
-                self._readers[port] = (*self._readers[port], name)
-        self._order_nodes()
+                self._readers[self.port(type_)][name] = None
+
+    def add_rule(self, context: Context) -> None:
+        """One more rule, which reads what comes from now on. It joins those of its shape, if there are any."""
+        assert isinstance(self.programs, Programs), "rules of a flow that takes more of them"
+        name = context.operator.name
+        self.programs.add(context)
+        self._read_at_ports(context)
+        family = family_of(context, self._ports_of(context))
+        if family is not None and (family[0] in self._families or may_join(self.programs, name)):
+            self._join(name, *family)
+        else:
+            self._start(self.programs[name])
+
+    def remove_rule(self, name: str) -> None:
+        """A rule is no longer wanted. Nothing that stays reads it."""
+        assert isinstance(self.programs, Programs), "rules of a flow that takes more of them"
+        for readers in self._readers.values():
+            readers.pop(name, None)
+        self._removed(name)
+        self.programs.remove(name)
 
     def port(self, event_type: str) -> Port:
         """Where events of a type come in; where none have come so far, a new port."""
@@ -290,18 +391,19 @@ class Flow:
             if port.type == event_type:
                 return port
         port = Port(event_type, (), None)
-        self._pending[port], self._readers[port] = Inbox(), ()
+        self._pending[port], self._readers[port] = Inbox(), {}
         return port
 
     def _lows(self, names: Iterable[str]) -> pa.Table:
+        names = list(names)
         times = pa.array([self.nodes[name].low_watermark for name in names], pa.int64())
-        return pa.table({"name": pa.array(list(names), pa.string()), "time": times})
+        return pa.table({"name": pa.array(names, pa.string()), "time": times})
 
     def _fitting(self, tables: Mapping[str, pa.Table], changed: Collection[str]) -> set[str]:
         """The operators that go on with their state."""
         fitting = set()
         for name in operators_in(tables) & {*self.nodes}:
-            digests = self.nodes[name].program.digests()
+            digests = self._program(name).digests()
             parts = {part: tables.get(f"operator/{name}/{part}") for part in digests}
             if all(parts[part] is not None and digest_of(parts[part]) == digest for part, digest in digests.items()):
                 fitting.add(name)
@@ -312,15 +414,21 @@ class Flow:
                 )
         return fitting
 
+    def _program(self, name: str) -> RuleProgram:
+        node = self.nodes[name]
+        return node.program if isinstance(node, RuleNode) else self.programs[name]
+
     def _restore_port(self, table: pa.Table, fitting: set[str]) -> None:
         """What waited goes to those it waited for, and to no operator that is new."""
         type_, *readers = json.loads(table.schema.metadata[_PORT])
         for port, inbox in self._pending.items():
-            if port.type == type_ and self._readers[port] == tuple(readers) and fitting >= {*readers}:
-                types = {} if not readers else self.nodes[readers[0]].types(type_)  # none: what moves alone reads it
-                inbox.put(table, types, {t for name in readers for t in self.nodes[name].tests(type_)})
+            if port.type == type_ and [*self._readers[port]] == readers and fitting >= {*readers}:
+                types, tests = dict[str, pa.DataType](), set[Conditions]()  # none: what moves alone reads it
+                if readers:
+                    types = attribute_types(self.nodes[readers[0]].context(readers[0]), type_)
+                    tests = {test for name in readers for test in self.nodes[name].tests(name, type_)}
+                inbox.put(table, types, tests)
                 return
         for name in readers:
             if name in fitting:
-                node = self.nodes[name]
-                node.inboxes[type_].put(table, node.types(type_), node.tests(type_))
+                self.nodes[name].put_waiting(name, type_, table)

@@ -24,8 +24,9 @@ from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
 from situ.flow.active import Active, Switch, in_spatiotemporal_order
 from situ.flow.consumers import Consumers
-from situ.flow.flow import Flow, Port
+from situ.flow.flow import Flow
 from situ.flow.inbox import CARRIED, Inbox, distinct
+from situ.flow.port import Port
 from situ.graph.query import Stream
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import (

@@ -127,6 +127,10 @@ class AggregationOperator:
         names = ("_selection", ORIGINS)
         return pa.table({"_time": as_timestamps(events.times)} | {name: events.columns[name] for name in names})
 
+    def idle(self, before: int) -> bool:
+        idle = [content.idle(before) for content in self.contents]  # of all: time passes for each
+        return all(idle)
+
     def snapshot(self) -> dict[str, pa.Table]:
         return tables_of_cases([content.snapshot() for content in self.contents])
 

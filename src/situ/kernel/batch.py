@@ -91,6 +91,9 @@ class Batch:
         """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""
         if not conditions:
             return None
+        if conditions not in self.masks and conditions in self.accepted:
+            mask = self.masks[conditions] = np.zeros(len(self), np.bool_)
+            mask[self.accepted[conditions]] = True
         if conditions not in self.masks:
             rows = BatchRows(self)
             judged = [evaluate_condition(condition, rows, **calls) for condition in conditions]
@@ -103,6 +106,12 @@ class Batch:
             mask = self.mask(conditions, calls)
             self.accepted[conditions] = np.arange(len(self)) if mask is None else np.flatnonzero(mask)
         return self.accepted[conditions]
+
+    def knows_few(self, tests: Sequence[tuple[Expression, ...]]) -> bool:
+        """Whether it is known which rows fulfil these tests, and that they are few."""
+        known = [self.accepted.get(conditions) for conditions in tests]
+        rows = [len(accepted) for accepted in known if accepted is not None]
+        return len(rows) == len(known) and 4 * sum(rows) <= len(self)
 
 
 def concat(batches: list[Batch]) -> Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias, assert_never
 
 from situ.core.errors import QueryError
@@ -33,6 +34,33 @@ def compile_operator(context: Context) -> RuleProgram:
             return JoinProgram.of(context, kind)
         case kind:
             assert_never(kind)
+
+
+class Programs(Mapping[str, RuleProgram]):
+    """The programs of many rules, each compiled when it is first asked for: rules that run as one need not all of them
+    be compiled. A flow of these runs rules of one shape as one."""
+
+    def __init__(self, contexts: Mapping[str, Context]) -> None:
+        self.contexts = dict(contexts)
+        self._compiled: dict[str, RuleProgram] = {}
+
+    def __getitem__(self, name: str) -> RuleProgram:
+        if name not in self._compiled:
+            self._compiled[name] = compile_operator(self.contexts[name])
+        return self._compiled[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.contexts)
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def add(self, context: Context) -> None:
+        self.contexts[context.operator.name] = context
+
+    def remove(self, name: str) -> None:
+        del self.contexts[name]
+        self._compiled.pop(name, None)
 
 
 def start_operator(

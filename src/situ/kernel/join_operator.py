@@ -61,6 +61,9 @@ class JoinOperator:
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], events, offsets)
         return complex_events(self.context, members.time[combined.record], columns)
 
+    def idle(self, before: int) -> bool:
+        return self.content.idle(before)
+
     def snapshot(self) -> dict[str, pa.Table]:
         return tables_of_cases([self.content.snapshot()])
 

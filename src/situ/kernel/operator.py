@@ -38,6 +38,8 @@ Conditions: TypeAlias = tuple[Expression, ...]
 
 #: The group key that a slice of time is: its first microsecond.
 SLICE = "_slice"
+#: The group key that a rule is, where rules of one shape run as one: its number among them.
+RULE = "_rule"
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,9 @@ class RunningOperator(Protocol):
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         """Read events, all of them before `before` and none before the last call's; time has passed up to it."""
+
+    def idle(self, before: int) -> bool:
+        """Whether it gives nothing when time passes up to `before` without events for it; then time has passed."""
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """Its state as tables."""

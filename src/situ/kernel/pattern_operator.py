@@ -22,12 +22,14 @@ from situ.kernel.batch import ORIGINS, Batch, Calls, concat, concat_arrays, one_
 from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
 from situ.kernel.matching.matcher import Host, Matches, concat_matches
-from situ.kernel.matching.order import dense_ranks, is_sorted, number_positions, union_of_sorted
+from situ.kernel.matching.order import dense_ranks, is_sorted, is_sorted_by, number_positions, union_of_sorted
 from situ.kernel.matching.policies import JudgedEvents
 from situ.kernel.matching.selections import SelectionLog, chosen_numbers
 from situ.kernel.operator import (
+    RULE,
     SLICE,
     Chosen,
+    Conditions,
     Produced,
     complex_events,
     joined_extents,
@@ -132,6 +134,13 @@ class CaseRun:
         gone = matches.take(np.flatnonzero(timed_out))
         return Produced(self._complex(stayed, store), self._complex(gone, store), low, selections)
 
+    def idle(self, before: int) -> bool:
+        """Whether the passing of time changes nothing."""
+        if self.context.start_us is not None and self.program.automaton.begins:
+            return False
+        self.state.policies.passed = before
+        return not self._waits_for(before)
+
     def _begin(self, start_us: int) -> None:
         """As soon as time passes, silences that come first have begun at the start."""
         if self.program.automaton.begins and not self.context.group_by:
@@ -205,14 +214,20 @@ class CaseRun:
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
         """The rows that some test accepts (all rows, where positions count), and which tests do, as bits."""
         tests = [(i, t.conditions) for i, t in enumerate(self.program.conditions.tests) if t.event_type == name]
-        masks = [(i, c, mask) for i, c in tests if (mask := batch.mask(c, self.calls)) is not None]
         everywhere = np.uint64(sum(1 << i for i, conditions in tests if not conditions))
         needs_all = bool(everywhere) or self.program.automaton.counts_positions
+        if not needs_all and batch.knows_few([conditions for _, conditions in tests]):
+            return self._few(batch, tests)
+        masks = [(i, c, mask) for i, c in tests if (mask := batch.mask(c, self.calls)) is not None]
         if needs_all or sum(np.count_nonzero(mask) for _, _, mask in masks) > len(batch) // 4:
             bits = _packed([(i, mask) for i, _, mask in masks], len(batch)) | everywhere
             rows = np.flatnonzero(bits != 0)
             return (batch, bits) if needs_all or len(rows) == len(batch) else (batch.view(rows), bits[rows])
-        rows_by_test = [(np.uint64(1 << i), batch.rows(c, self.calls)) for i, c, _ in masks]
+        return self._few(batch, [(i, c) for i, c, _ in masks])
+
+    def _few(self, batch: Batch, tests: list[tuple[int, Conditions]]) -> tuple[Batch, U64]:
+        """The same where few rows are accepted."""
+        rows_by_test = [(np.uint64(1 << i), batch.rows(c, self.calls)) for i, c in tests]
         rows = union_of_sorted([accepted_rows for _, accepted_rows in rows_by_test])
         return batch.view(rows), _marked(len(batch), rows_by_test, rows)
 
@@ -297,7 +312,7 @@ class CaseRun:
     def _complex(self, matches: Matches, store: Store) -> Batch:
         if len(matches) == 0:
             return no_events(self.context)
-        matches = _in_order(matches)
+        matches = self._in_order(matches, store)
         scope = self.program.scope
         plain = is_plain(self.case.detect) and not self.context.operator.rule.timed_out
         schemas = self.context.schemas
@@ -313,6 +328,15 @@ class CaseRun:
             columns["_selection"] = pa.array(matches.selection)
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], matches.path_event, matches.offsets)
         return complex_events(self.context, matches.time, columns)
+
+    def _in_order(self, matches: Matches, store: Store) -> Matches:
+        """By time, then by the event that completed them; of rules that run as one, rule by rule."""
+        if RULE not in self.context.group_by:
+            return in_order(matches)
+        rules = store.columns[f"group.{RULE}"].to_numpy(zero_copy_only=False)[matches.completing]
+        if is_sorted_by(rules, matches.time, matches.completing):
+            return matches
+        return matches.take(np.lexsort((matches.completing, matches.time, rules)))
 
     # --- snapshots
 
@@ -409,7 +433,7 @@ class HostRows(MatchRows):
         return MatchRows(shorter, self._store, self._variables, self._types, self._attributes).repeated(alias)
 
 
-def _in_order(matches: Matches) -> Matches:
+def in_order(matches: Matches) -> Matches:
     """By time, then by the event that completed them: whatever shards found them, and how."""
     if is_sorted(matches.time) and is_sorted(matches.completing):
         return matches
@@ -495,6 +519,10 @@ class PatternOperator:
 
     def _of_cases(self, cases: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
         return {f"case {number}{name}": table for number, case in enumerate(cases) for name, table in case.items()}
+
+    def idle(self, before: int) -> bool:
+        idle = [case.idle(before) for case in self.cases]  # of all: time passes for each
+        return all(idle)
 
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         produced = [case.process(inputs, before) for case in self.cases]

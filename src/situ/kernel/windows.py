@@ -118,6 +118,14 @@ class WindowContent:
         store.group = index.numbers(keys, len(store))
         return store.take(counting_order(store.group, len(index))), index
 
+    def idle(self, before: int) -> bool:
+        """Whether no window ends without further events; then time has passed up to `before`."""
+        if self.window.unit == "time":
+            if len(self.retained):
+                return False
+            self.closed_before = max(self.closed_before, before)
+        return True
+
     def members(self, store: Store, index: GroupIndex, before: int) -> Iterator[Members]:
         """The content of the windows that close now, some windows at a time."""
         first, last = self._closing(store, index, before)

@@ -41,6 +41,16 @@ def _is_sorted(values: I64) -> int:
 
 
 @jit
+def _is_sorted_within(major: I64, time: I64) -> bool:
+    """Whether rows that follow each other and agree in `major` are strictly in order of time, and each value of
+    `major` is in one place."""
+    for row in range(1, len(time)):
+        if major[row] < major[row - 1] or (major[row] == major[row - 1] and time[row] <= time[row - 1]):
+            return False
+    return True
+
+
+@jit
 def _is_sorted_by_group(order: I64, group: I64, time: I64) -> bool:
     """Whether each group is in order of time, where `order` has the groups one after another."""
     for at in range(1, len(order)):
@@ -104,18 +114,36 @@ def is_sorted(values: I64) -> bool:
     return bool(_is_sorted(values) > 0)
 
 
+@jit
+def is_sorted_by(first: I64, second: I64, third: I64) -> bool:
+    """Whether rows ascend by three columns in turn."""
+    for row in range(1, len(first)):
+        if first[row] != first[row - 1]:
+            if first[row] < first[row - 1]:
+                return False
+        elif second[row] < second[row - 1] or (second[row] == second[row - 1] and third[row] < third[row - 1]):
+            return False
+    return True
+
+
 def total_order(
-    group: I64, groups: int, time: I64, rank: np.ndarray, tie_keys: TieKeys, shared: frozenset[int] = frozenset()
+    group: I64,
+    groups: int,
+    time: I64,
+    rank: np.ndarray,
+    tie_keys: TieKeys,
+    shared: frozenset[int] = frozenset(),
+    major: I64 | None = None,
 ) -> I64:
     """Rows in an order in which each group is in its total order: by time alone where no two times are equal, else by
     group, so that only ties within a group need to be decided.
 
     `rank` orders the event types among equal times; rows of one type and time are ordered by `tie_keys`, which are
     read for tied rows only. Types whose ranks are `shared` have a key in common, their first one, which decides before
-    the rank does; they come before all others.
+    the rank does; they come before all others. Rows of which `major` differs are of different groups.
     """
     sorted_ = _is_sorted(time)
-    if sorted_ == 2:
+    if sorted_ == 2 or (sorted_ == 0 and major is not None and _is_sorted_within(major, time)):
         return np.arange(len(time))
     order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
     if sorted_ == 0 and not _is_sorted_by_group(order, group, time):

@@ -191,7 +191,7 @@ class ConditionCompiler:
     def compile(self, conditions: tuple[Expression, ...], alias: str, event_type: str) -> tuple[int, tuple[int, int]]:
         """The number of the test, and the range of code for what joins several events."""
         scope = self.scope.with_this(event_type, self.schemas[event_type])
-        expanded = [_group_as_attribute(condition, alias) for condition in conditions]
+        expanded = [group_as_attribute(condition, alias) for condition in conditions]
         single = tuple(rename_alias(c, alias, THIS) for c in expanded if reads_single_event(c, alias))
         test = _index(self.result.tests, Test(event_type, single))
         begin = len(self.result.code)
@@ -389,11 +389,11 @@ def _null_in_null_out(expression: Expression) -> bool:
     )
 
 
-def _group_as_attribute(expression: Expression, alias: str) -> Expression:
+def group_as_attribute(expression: Expression, alias: str) -> Expression:
     """`group.k` -> `k` of the event under test: every event of the group has it."""
     if isinstance(expression, GroupKey):
         return Attribute(alias, expression.name)
-    return replace_children(expression, lambda child: _group_as_attribute(child, alias))
+    return replace_children(expression, lambda child: group_as_attribute(child, alias))
 
 
 def _index(items: list, item: object) -> int:  # type: ignore[type-arg]

@@ -37,6 +37,11 @@ class PatternProgram:
         return any(case.program.automaton.counts_positions for case in self.cases)
 
     @property
+    def begins_in_silence(self) -> bool:
+        """Whether a silence comes first, which begins with an event that it need not take."""
+        return any(case.program.automaton.begins for case in self.cases)
+
+    @property
     def waits_for_time(self) -> bool:
         """Whether time alone, as it passes or ends, decides some of its complex events."""
         rule = self.context.operator.rule

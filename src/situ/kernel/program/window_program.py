@@ -87,6 +87,10 @@ class _WindowProgram:
         return any(case.window.unit == "events" for case in self.cases)
 
     @property
+    def begins_in_silence(self) -> bool:
+        return False
+
+    @property
     def waits_for_time(self) -> bool:
         return True
 

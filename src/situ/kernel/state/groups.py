@@ -212,6 +212,10 @@ def _columns_to_words(columns: Sequence[pa.Array], length: int) -> tuple[U64, I6
     nulls = [(n, _null_rows(column)) for n, column in enumerate(columns) if column.null_count]
     if len(parts) == 1 and isinstance(parts[0], np.ndarray) and not nulls:
         return parts[0], np.arange(length + 1)
+    if not nulls and all(isinstance(part, np.ndarray) for part in parts):
+        return np.stack([*map(np.asarray, parts)], axis=1).reshape(-1), np.arange(
+            0, length * len(parts) + 1, len(parts)
+        )
     sizes = np.zeros(length, np.int64)
     for part in parts:
         sizes += 1 + (part.size + 7) // 8 if isinstance(part, _Bytes) else 1

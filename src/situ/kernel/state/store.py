@@ -15,7 +15,7 @@ from situ.kernel.columns.evaluate import Rows
 from situ.kernel.matching.matcher import Matches
 from situ.kernel.matching.order import total_order
 from situ.kernel.matching.policies import first_events
-from situ.kernel.operator import ORIGIN_LIST, Context
+from situ.kernel.operator import ORIGIN_LIST, RULE, Context
 from situ.kernel.state.groups import GroupIndex
 
 #: The rank of what is no event.
@@ -126,7 +126,9 @@ def order_parts(
         return [batch.column(attribute).take(indices) for attribute in attributes]
 
     shared = frozenset(context.inputs[name].rank for name in context.shared_order) if context.ordered else frozenset()
-    return total_order(group, groups, time, ranks, tie_keys, shared)
+    major = parts[0][1].columns.get(RULE) if len(parts) == 1 else None  # rules that run as one come one by one
+    numbers = None if major is None else major.to_numpy(zero_copy_only=False)
+    return total_order(group, groups, time, ranks, tie_keys, shared, numbers)
 
 
 def concat_stores(first: Store, second: Store) -> Store:

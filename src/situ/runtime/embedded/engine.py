@@ -15,26 +15,28 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from situ.core.errors import InputError, SituWarning, did_you_mean
+from situ.core.errors import InputError, QueryError, SituWarning, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END, time_to_micros
 from situ.flow.clock import ONLY_SOURCE, Clock
-from situ.flow.flow import Flow, Port
+from situ.flow.flow import Flow
 from situ.flow.inbox import latest
 from situ.flow.moving import under
+from situ.flow.port import Port
 from situ.flow.reusing import ReusingFlow, moving_flow
 from situ.graph.operators import Operator, OperatorGraph
-from situ.graph.query import Query, Stream
+from situ.graph.query import Definition, Query, Stream, Subscription
+from situ.graph.typing import inputs_of
 from situ.io.files.by_suffix import open_source
 from situ.io.files.source import Source
 from situ.io.rows.ahead import reject_ahead
 from situ.io.rows.conform import Conformed, conform
 from situ.io.rows.python_rows import PythonSource, conform_python_rows
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps
-from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
-from situ.kernel.operator import Chosen, contexts_of
+from situ.kernel.compile import Programs, RuleProgram, refuse_unbounded_state
+from situ.kernel.operator import Chosen, contexts_of, no_events
 from situ.kernel.state.checks import FARTHEST, damage_is_told, numbers, require_between, require_times
 from situ.kernel.state.snapshot import pack, unpack
 from situ.lang.parse import parse
@@ -148,15 +150,19 @@ class Engine:
             for query in moving_queries(self.graph, self.functions)
         }
         contexts = contexts_of(plain, self.functions, self.provenance)
-        programs = {name: compile_operator(context) for name, context in contexts.items()}
+        programs = Programs(contexts)
         readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in plain.streams}
         self._ports = {s.name: Port(s.name, readers[s.name], s) for s in plain.streams}
         ports, chosen = list(self._ports.values()), self.only_selections or {}
         self._flow = Flow(programs, ports, self._threads, chosen, memory=memory)
         self._readers = {stream.name: self._reader(stream) for stream in plain.streams}
+        operators = {operator.name: operator for operator in plain.operators}
+        self._shown = {n: o for n, o in operators.items() if self.show_definitions or o.subscription is not None}
+        self._timing_out = {name: operator for name, operator in operators.items() if operator.rule.timed_out}
+        self._empty_tables: dict[str, pa.Table] = {}
         self._time = Clock.of(plain.streams, self._named_sources())
         self._time.advance(self.clock())
-        self._closed = False
+        self._closed = self._is_bounded = False
 
     def _named_sources(self) -> Mapping[str, Sequence[str]]:
         for stream, names in self.sources.items():
@@ -168,14 +174,16 @@ class Engine:
         return self.sources
 
     def _reader(self, stream: Stream) -> StreamReader:
+        return StreamReader(stream, self._columns_read(stream), self.provenance)
+
+    def _columns_read(self, stream: Stream) -> frozenset[str]:
         read: frozenset[str] = frozenset()
-        for program in self._flow.programs.values():
-            read |= program.columns_read().get(stream.name, frozenset())
+        read |= self._flow.columns_read(stream.name)
         for moving in self._moving.values():
             read |= moving.program.columns_read(stream.name)
             if stream.name == moving.query.focal.name:
                 read |= moving.program.updates_read()
-        return StreamReader(stream, read, self.provenance)
+        return read
 
     @property
     def reuse(self) -> dict[str, Totals]:
@@ -191,7 +199,7 @@ class Engine:
         """Read some rows of a stream, in the order in which they came (the stream's name may be left out if there is
         one only): a table or record batch, one event as a dict, or several. `source` is one of the engine's `sources`.
         Complex events come out as soon as the watermark makes them certain."""
-        refuse_unbounded_state(self.graph)
+        self._require_bounded_state()
         reader = self._reader_of(stream)
         name, now_s = reader.stream.name, self.clock()
         self._require_source(name, source)
@@ -213,6 +221,11 @@ class Engine:
             events=len(conformed.times),
         )
 
+    def _require_bounded_state(self) -> None:
+        if not self._is_bounded:
+            refuse_unbounded_state(self.graph)
+            self._is_bounded = True  # rules that come later are asked when they come
+
     def advance(self) -> Output:
         """Let time pass by the wall clock, without rows; for a loop that has nothing to read just now.
 
@@ -220,7 +233,7 @@ class Engine:
         goes on from the largest time seen, at the pace of the wall clock. Call it only while no source has rows to
         read: what waits to be read is no silence.
         """
-        refuse_unbounded_state(self.graph)
+        self._require_bounded_state()
         self._require_open()
         return self._advance(self._time.advance(self.clock()))
 
@@ -300,24 +313,28 @@ class Engine:
         """Time has passed up to `passed`: let operators read what came before it."""
         self._time.passed = passed
         produced = self._flow.advance(passed)
-        shown = {
-            name: result
-            for name, result in produced.items()
-            if self.show_definitions or self._flow.operator(name).subscription is not None
+        complex_ = {
+            name: _table(operator, produced[name].events) if name in produced else self._empty(operator)
+            for name, operator in self._shown.items()
         }
-        complex_ = {name: _table(self._flow.operator(name), r.events) for name, r in shown.items()}
         for name, moving in self._moving.items():
             complex_[name] = _table(moving.query.delivered, moving.advance(passed))
         timed_out = {
-            name: _table(self._flow.operator(name), result.timed_out)
-            for name, result in produced.items()
-            if self._flow.operator(name).rule.timed_out
+            name: _table(operator, produced[name].timed_out) if name in produced else self._empty(operator)
+            for name, operator in self._timing_out.items()
         }
         selections = {name: r.selections for name, r in produced.items() if r.selections is not None}
-        low = min((result.low_watermark for result in shown.values()), default=passed)
+        low = self._flow.low_watermark(self._shown, passed)
         failed = self._failed_calls_since()
         duplicates, self._flow.duplicates = self._flow.duplicates, 0
         return Output(complex_, timed_out, late or {}, rejected or {}, events, duplicates, failed, selections, low)
+
+    def _empty(self, operator: Operator) -> pa.Table:
+        """The table of an operator that found nothing."""
+        if operator.name not in self._empty_tables:
+            context = self._flow.nodes[operator.name].context(operator.name)
+            self._empty_tables[operator.name] = _table(operator, no_events(context))
+        return self._empty_tables[operator.name]
 
     def _failed_calls_since(self) -> dict[str, int]:
         """The calls that failed since somebody asked."""
@@ -370,6 +387,87 @@ class Engine:
         for stream, source, rows in zip(streams, sources, rows_read.tolist(), strict=True):
             if stream in self._readers:
                 self._readers[stream].rows_read[source] = rows
+
+    # --- rules that come and go
+
+    def add(self, rules: str) -> tuple[str, ...]:
+        """Take in more rules, definitions and subscriptions, while the engine runs; their names. They read the events
+        that time has not passed yet. What it costs depends on them, not on how many rules there are."""
+        self._require_open()
+        parsed = parse(rules)
+        if parsed.streams or any(subscription.around for subscription in parsed.subscriptions):
+            raise QueryError(
+                "an engine that runs takes neither streams nor moving subscriptions", remedy="Make a new Engine."
+            )
+        known = {definition.name: definition for definition in self.graph.query.definitions}
+        new: dict[str, Definition | Subscription] = {d.name: d for d in parsed.definitions}
+        new |= {s.name: s for s in parsed.subscriptions}
+        for name in new.keys() & self._flow.nodes.keys():
+            raise QueryError(f"{name} is there already", remedy=f"Remove it first: engine.remove('{name}').")
+        needed, open_ = dict[str, Definition](), [*new.values()]
+        while open_:
+            for type_ in inputs_of(open_.pop().rule):
+                if type_ in known and type_ not in needed:
+                    needed[type_] = known[type_]
+                    open_.append(known[type_])
+        query = replace(parsed, streams=self.graph.query.streams, definitions=(*needed.values(), *parsed.definitions))
+        graph = replace(resolve(query, self.functions), start_us=self.graph.start_us)
+        refuse_unbounded_state(graph)
+        contexts = contexts_of(graph, self.functions, self.provenance)
+        added = [operator for operator in graph.operators if operator.name in new]
+        for operator in added:
+            self._flow.add_rule(contexts[operator.name])
+        self._change_graph(parsed.definitions, parsed.subscriptions, (*self.graph.operators, *added))
+        for name in new:
+            for type_, columns in self._flow.programs[name].columns_read().items():
+                if type_ in self._readers:
+                    self._readers[type_].also_read(columns)
+        return tuple(new)
+
+    def remove(self, name: str) -> None:
+        """Give up a rule, with its state, while the engine runs."""
+        readers = [operator.name for operator in self.graph.operators if name in operator.inputs]
+        if name not in self._flow.nodes or readers:
+            cause = f"{readers[0]} reads it" if readers else "there is no such rule"
+            raise QueryError(f"{name} cannot be removed: {cause}", remedy="" if readers else did_you_mean(
+                name, [*self._flow.nodes]))  # fmt: skip
+        self._flow.remove_rule(name)
+        query = self.graph.query
+        self.graph = replace(
+            self.graph,
+            query=replace(
+                query,
+                definitions=tuple(d for d in query.definitions if d.name != name),
+                subscriptions=tuple(s for s in query.subscriptions if s.name != name),
+            ),
+            operators=tuple(operator for operator in self.graph.operators if operator.name != name),
+        )
+        for of_name in (self._shown, self._timing_out, self._empty_tables):
+            of_name.pop(name, None)
+
+    def _change_graph(
+        self, definitions: Sequence[Definition], subscriptions: Sequence[Subscription], operators: Sequence[Operator]
+    ) -> None:
+        query = self.graph.query
+        query = replace(
+            query,
+            definitions=(*query.definitions, *definitions),
+            subscriptions=(*query.subscriptions, *subscriptions),
+        )
+        for operator in operators[len(self.graph.operators) :]:
+            if self.show_definitions or operator.subscription is not None:
+                self._shown[operator.name] = operator
+            if operator.rule.timed_out:
+                self._timing_out[operator.name] = operator
+        self.graph = replace(self.graph, query=query, operators=tuple(operators))
+
+    def one_of_each_shape(self) -> list[str]:
+        """A rule of each program that runs, those of most rules first."""
+        return self._flow.one_of_each_shape()
+
+    def describe_rules(self) -> str:
+        """Which rules run as one, and how the index finds what rules ask of events; empty if each runs by itself."""
+        return self._flow.describe_rules()
 
     def program(self, name: str) -> RuleProgram:
         """What the kernel runs for a definition or subscription; prints itself."""

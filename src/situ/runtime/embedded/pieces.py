@@ -30,7 +30,15 @@ class StreamReader:
     """Turns a stream's rows into batches with the columns that operators read."""
 
     def __init__(self, stream: Stream, columns: frozenset[str], provenance: bool) -> None:
-        self.stream = stream
+        self.stream, self._columns = stream, frozenset[str]()
+        self.also_read(columns)
+        #: By source, how many rows were read: the next row's number.
+        self.rows_read: Counter[str] = Counter()
+
+    def also_read(self, columns: frozenset[str]) -> None:
+        """From now on these columns are read, too."""
+        stream, self._columns = self.stream, self._columns | columns
+        columns = self._columns
         declared = [attribute.name for attribute in stream.attributes]
         self.needed = [
             name
@@ -38,8 +46,6 @@ class StreamReader:
             if name in columns or name == stream.unique or (name in (stream.location or ()) and "_x_min" in columns)
         ]
         self.derived = [name for name in (*EXTENT, ORIGINS) if name in columns]
-        #: By source, how many rows were read: the next row's number.
-        self.rows_read: Counter[str] = Counter()
 
     def batch(self, conformed: Conformed, load: Chunk | None = None, source: str = ONLY_SOURCE) -> Batch:
         """A batch of rows of one source; columns that `conformed` lacks are loaded from the chunk when they are

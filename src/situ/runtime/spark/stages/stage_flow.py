@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from situ.core.functions import Functions
 from situ.core.memory import MemoryBudget
-from situ.flow.flow import Flow, Port
+from situ.flow.flow import Flow
+from situ.flow.port import Port
 from situ.kernel.compile import RuleProgram, compile_operator
 from situ.kernel.operator import contexts_of
 from situ.runtime.spark.plan.partitioning import Anywhere, BySlice, partitioning_of

@@ -19,8 +19,9 @@ from situ.core.errors import StateError
 from situ.core.functions import Function
 from situ.core.time import BEGINNING
 from situ.flow.clock import Clock
-from situ.flow.flow import Flow, Port, operators_in
+from situ.flow.flow import Flow, operators_in
 from situ.flow.moving import MovingFlow, under
+from situ.flow.port import Port
 from situ.flow.reusing import ReusingFlow, moving_flow
 from situ.flow.watermarks import Watermarks
 from situ.io.files.json_text import rows_to_json
