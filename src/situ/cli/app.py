@@ -20,6 +20,7 @@ from situ.cli.options import AsJson, EngineName, Functions, QueryFile, error_to_
 from situ.cli.panels import EXPERIMENTS, RUN, CommandsByPanel
 from situ.cli.planning import planning
 from situ.cli.run_options import RunOptions
+from situ.cli.sites import sites
 from situ.core.errors import SituWarning
 
 app = typer.Typer(
@@ -167,6 +168,7 @@ def bench(options: BenchOptions) -> None:
 
 
 app.add_typer(planning)
+app.add_typer(sites)
 app.add_typer(lab, name="lab", rich_help_panel=EXPERIMENTS)
 
 
