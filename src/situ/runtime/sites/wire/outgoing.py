@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -21,6 +21,8 @@ from situ.runtime.sites.wire.identity import CONTROL_PEER, Identities, certified
 #: Between two attempts to connect: doubled from the first to the last, less up to a half by chance.
 FIRST_WAIT_S, LAST_WAIT_S = 0.05, 2.0
 _CONTROL_ANSWER_S = 30.0
+#: How long the other side may take to end a connection that this side has ended.
+_LAST_WORD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class Address:
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
 
+#: A frame that is to be sent, made in the thread that sends it: its rows may still have to be read from a disk.
+MadeFrame: TypeAlias = Callable[[], Frame]
+
+
 @dataclass(frozen=True, slots=True)
 class _Ended:
     """Comes after the frames of a connection. Without a reason, it ends because it is to be closed."""
@@ -68,9 +74,12 @@ class Outgoing:
     opened: Callable[[], None]
     broken: Callable[[str], None]
     jitter: random.Random = field(default_factory=random.Random)
+    #: What was sent, over all connections.
+    frames: int = 0
+    bytes: int = 0
 
     def __post_init__(self) -> None:
-        self._frames: queue.SimpleQueue[Frame | _Ended] = queue.SimpleQueue()
+        self._frames: queue.SimpleQueue[MadeFrame | _Ended] = queue.SimpleQueue()
         self._is_up = threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"situ-to-{self.site}", daemon=True)
@@ -81,10 +90,10 @@ class Outgoing:
         """Whether there is a connection, as far as is known."""
         return self._is_up.is_set()
 
-    def send(self, frame: Frame) -> bool:
-        """Gives a frame to the connection; False where there is none."""
+    def send(self, make: MadeFrame) -> bool:
+        """Gives a frame to the connection, which makes it when it is its turn; False where there is no connection."""
         if self._is_up.is_set():
-            self._frames.put(frame)
+            self._frames.put(make)
         return self._is_up.is_set()
 
     def close(self) -> None:
@@ -116,12 +125,17 @@ class Outgoing:
                     raise ConnectionError("it ended the connection")
                 self._drop_frames()
                 self._is_up.set()
-                threading.Thread(target=self._watch, args=(answers,), name="situ-watch", daemon=True).start()
+                watch = threading.Thread(target=self._watch, args=(answers,), name="situ-watch", daemon=True)
+                watch.start()
                 self.opened()
-                while not isinstance(frame := self._frames.get(), _Ended):
-                    writer.write_with_metadata(*to_wire(frame))
-                if frame.reason:
-                    raise ConnectionError(frame.reason)
+                while not isinstance(make := self._frames.get(), _Ended):
+                    batch, header = to_wire(make())
+                    writer.write_with_metadata(batch, header)
+                    self.frames, self.bytes = self.frames + 1, self.bytes + batch.nbytes + len(header)
+                if make.reason:
+                    raise ConnectionError(make.reason)
+                writer.done_writing()
+                watch.join(_LAST_WORD_S)  # two that wait for the last word would wait for each other
 
     def _watch(self, answers: Any) -> None:
         """Notices the end of a connection over which nothing is sent. The other side says nothing until then."""
