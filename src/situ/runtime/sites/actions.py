@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from situ.io.rows.conform import Conformed
 from situ.runtime.sites.journal import JournalCommit
 from situ.runtime.sites.messages import ControlAnswer, ControlMessage, LogName, PeerMessage
 
@@ -43,7 +44,7 @@ class RowsRead:
 
     stream: str
     source: str
-    rows: pa.Table | None
+    rows: Conformed | pa.Table | None
     position: str
     ended: bool = False
 

@@ -8,13 +8,16 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from situ.graph.query import Stream
+from situ.io.rows.conform import Conformed
+from situ.runtime.sites.deployed_plan import PlanLogs
 from situ.runtime.sites.messages import LogKind
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Rows of a source, judged once: events in order of arrival, with their times; late and rejected rows; and the
-    largest time so far."""
+    """Rows of a source, judged once: events in order of arrival, with all attributes and their times; late and rejected
+    rows; and the largest time so far."""
 
     events: pa.RecordBatch
     late: pa.RecordBatch
@@ -35,19 +38,25 @@ class MadeRows:
 class Host(Protocol):
     """The operators of one version of a plan at one site. It is deterministic: the same steps give the same rows."""
 
+    def stream(self, name: str) -> Stream:
+        """What the query says of a stream."""
+
+    def logs(self) -> PlanLogs:
+        """The logs of the plan, at all sites."""
+
     def schema(self, kind: LogKind, event_type: str) -> pa.Schema:
         """The columns that a log of the plan has."""
 
-    def admit(self, stream: str, rows: pa.Table, latest_us: int, promise_us: int, now_us: int) -> Admitted:
+    def admit(self, stream: str, rows: Conformed | pa.Table, latest_us: int, promise_us: int, now_us: int) -> Admitted:
         """Judge rows of a source of which the largest time so far was `latest_us`; events before `promise_us` are
         late, and those too far ahead of `now_us` no events."""
 
     def step(self, inputs: Sequence[tuple[str, pa.RecordBatch]], watermarks: Mapping[str, int]) -> list[MadeRows]:
         """Read rows of types that are not made here. By type, no event before the watermark will follow."""
 
-    def undecided(self) -> Mapping[str, tuple[int, int]]:
-        """By type that is not made here: up to which time somebody here waits for time to pass, and at what pace it is
-        of use to hear of it."""
+    def undecided(self, asked: Mapping[str, int]) -> Mapping[str, tuple[int, int]]:
+        """By type that is not made here: up to which time somebody waits for time to pass, and at what pace to hear of
+        it is of use. `asked`: by operator, up to which time readers elsewhere wait for its promise."""
 
     def snapshot(self) -> bytes:
         """The state of all operators, and what waits for its time."""

@@ -7,10 +7,9 @@ true, and a receiver may drop whatever it has had.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
@@ -101,10 +100,12 @@ class Position:
     """How far a reader is in a log: an acknowledgement, and credit.
 
     `committed` numbers, and the promise `watermark`, survive the reader's end; up to `received` it has them in memory.
-    `again`: send from `received` on once more. The reader takes `credit` bytes beyond `committed`.
+    `again`: send from `received` on once more. The reader takes `credit` bytes beyond `committed`. `life` is the
+    incarnation of the sender.
     """
 
     log: LogName
+    life: str
     received: int
     committed: int
     watermark: int
@@ -198,6 +199,7 @@ ControlAnswer: TypeAlias = Prepared | Done | StatusReport
 Message: TypeAlias = PeerMessage | ControlMessage | ControlAnswer
 
 _KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Message)}
+_TYPES = {kind: get_type_hints(kind) for kind in _KINDS.values()}
 _DOCUMENTS = frozenset({"plan", "report"})
 
 
@@ -230,7 +232,7 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     kind = _KINDS.get(header.get("kind", ""))
     if kind is None:
         raise MessageError(f"there is no message of kind {str(header.get('kind'))[:40]!r}")
-    types_of_fields = get_type_hints(kind)
+    types_of_fields = _TYPES[kind]
     stated = {name: value for name, value in header.items() if name != "kind"}
     needed = {field.name for field in fields(kind)} - {"rows"}
     if {*stated} != needed:
@@ -257,8 +259,6 @@ def _to_json(value: object) -> Any:
 
 def _from_json(value: object, type_: Any, name: str, kind: str) -> Any:
     """The value of a field, if it has the field's type."""
-    if get_origin(type_) in (Union, types.UnionType):
-        raise TypeError(f"{kind}.{name} has several types")
     match value:
         case str() if type_ is LogName:
             return LogName.parse(value)
