@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from situ.io.files.json_text import rows_to_json
+from situ.io.kafka_address import KafkaAddress
 from situ.runtime.spark.inputs import kafka, mqtt
 from situ.runtime.spark.sinks.result_tables import Tables
 from situ.runtime.spark.stages.output import FAILED_CALL
@@ -27,7 +28,7 @@ TEXT = "_text"
 class KafkaSink:
     """A topic. The key of a message is what tells repetitions, so that a compacted topic holds each result once."""
 
-    address: kafka.KafkaAddress
+    address: KafkaAddress
     tables: Tables
     query: str
 

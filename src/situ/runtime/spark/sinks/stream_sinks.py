@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame
 from situ.core.errors import InputError, did_you_mean
 from situ.io.addresses import OUTPUTS, directory_of, scheme_of, unknown_address
 from situ.io.files.by_suffix import Format
+from situ.io.files.root import Root
+from situ.io.kafka_address import KafkaAddress
 from situ.io.mqtt.client import require_paho
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.postgresql import PostgresqlAddress, require_psycopg
 from situ.io.sink_names import TableNames
-from situ.runtime.spark.inputs.files import Root
-from situ.runtime.spark.inputs.kafka import KafkaAddress, kafka_conf
+from situ.runtime.spark.inputs.kafka import kafka_conf
 from situ.runtime.spark.inputs.mqtt import MqttAddress
 from situ.runtime.spark.sinks.file_sink import FileSink
 from situ.runtime.spark.sinks.message_sinks import TEXT, KafkaSink, MqttSink
