@@ -15,7 +15,6 @@ from situ.io.permissions import GROUP_READABLE, PRIVATE
 from situ.io.whole_file import write_whole
 from situ.network.load import load_network
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.process.directory_lock import lock_directory
 from situ.runtime.sites.process.local_sites import ADDRESS_FILE
 from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source
 from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
@@ -40,7 +39,7 @@ def run_site(options: SiteOptions) -> None:
     credentials = Credentials.read(options.keys, identity_of(options.name)) if options.keys else None
     permissions = GROUP_READABLE if options.group_readable else PRIVATE
     import_functions(options.functions)
-    lock = lock_directory(options.directory)
+    PRIVATE.make_directory(options.directory)
     journal = SqliteJournal(options.directory / "journal")
     addresses = {site.name: Address.parse(site.address) for site in network.sites if site.address}
     listen = Address.parse(options.listen) if options.listen else _own_address(options.name, addresses)
@@ -68,7 +67,6 @@ def run_site(options: SiteOptions) -> None:
     _say(options.name, f"listens at {process.address}{how}")
     process.run()
     journal.close()
-    lock.close()
     sys.stderr.flush()
     os._exit(0)
 
