@@ -47,7 +47,7 @@ def run_site(options: SiteOptions) -> None:
     def open_sink(plan: DeployedPlan) -> SiteSink:
         if options.out is None:
             raise InputError(f"the plan brings results to {options.name}, which has no --out")
-        return open_site_sink(options.out, options.file_format or "parquet", plan, permissions)
+        return open_site_sink(options.out, options.file_format or "parquet", plan, options.directory, permissions)
 
     setup = SiteSetup(
         options.name,

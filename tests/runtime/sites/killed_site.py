@@ -1,4 +1,4 @@
-"""A site that kills itself with SIGKILL, once, at a point of its life: `python killed_site.py POINT NUMBER site NAME ...`.
+"""A site that kills itself with SIGKILL, once, at a point of its life: `python killed_site.py POINT NUMBER site ...`.
 
 POINT is `before` or `after` the commit of that number is on disk, or `sent`: when so many frames were given to the
 wire. A file beside the journal remembers that it has happened. Sources are read in small pieces.

@@ -1,4 +1,4 @@
-"""Real site processes for tests: a query over rooms of two houses, found at a third place, beside the embedded engine."""
+"""Real site processes for tests: a query over rooms of two houses, found at a third place, and what it must find."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from situ.core.errors import SituError
 from situ.runtime.sites.actions import RowsRead
 from situ.runtime.sites.sources.source import SiteSource
 
@@ -72,7 +71,7 @@ class SourceThread:
                 if piece is not None:
                     self.rows += 0 if piece.rows is None else len(piece.rows.times)
                     self._tell(RowsRead(self.stream, self.name, piece.rows, piece.position, piece.ended))
-        except (SituError, OSError) as error:
+        except Exception as error:  # also what is raised because the source is closed meanwhile
             if not self._closed:
                 self._failed(error)
 

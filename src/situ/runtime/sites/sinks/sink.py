@@ -45,3 +45,8 @@ def result_table(log: LogName, rows: pa.RecordBatch) -> pa.Table:
         return table
     times = as_timestamps(table.column(TIME).to_numpy())
     return table.set_column(table.schema.get_field_index(TIME), TIME, times)
+
+
+def result_kind(log: LogName) -> str:
+    """What a log has, in the words of sinks."""
+    return "complex event" if log.kind == "events" else log.kind

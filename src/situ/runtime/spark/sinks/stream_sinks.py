@@ -18,10 +18,11 @@ from situ.io.mqtt.client import require_paho
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.postgresql import PostgresqlAddress, require_psycopg
 from situ.io.sink_names import TableNames
+from situ.io.tagged_results import TEXT
 from situ.runtime.spark.inputs.kafka import kafka_conf
 from situ.runtime.spark.inputs.mqtt import MqttAddress
 from situ.runtime.spark.sinks.file_sink import FileSink
-from situ.runtime.spark.sinks.message_sinks import TEXT, KafkaSink, MqttSink
+from situ.runtime.spark.sinks.message_sinks import KafkaSink, MqttSink
 from situ.runtime.spark.sinks.postgresql import upsert_batch
 from situ.runtime.spark.sinks.result_packs import ResultPacker, in_order, results_of
 from situ.runtime.spark.sinks.result_tables import Tables
