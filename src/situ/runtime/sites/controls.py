@@ -74,7 +74,7 @@ class Controls:
             self._site.open.after.append(Answer(number, answer))
 
     def _latest_us(self) -> int:
-        times = self._site.times.values()
+        times = self._site.admission.times.values()
         return max((source.latest_us for time in times for source in time.sources.values()), default=BEGINNING)
 
     def _prepare(self, text: str) -> Prepared:
@@ -114,7 +114,9 @@ class Controls:
             return
         host = self._site.make_host(plan_to_json(plan), name)
         for stream, sites in plan.sources.items():
-            if name in sites and not (stream in self._site.times and self._site.times[stream].sources):
+            if name in sites and not (
+                stream in self._site.admission.times and self._site.admission.times[stream].sources
+            ):
                 raise PlanError(
                     f"{name} has no source of stream {stream}",
                     remedy=f"Start it with --source {stream}=..., or leave it out of the plan's sources.",
@@ -163,7 +165,7 @@ class Controls:
         if site.name in plan.sites:
             site.versions[plan.version] = RunningVersion(site.name, plan, site.make_host(plan_to_json(plan), site.name))
             site.open.values[f"plan/{plan.version}"] = plan_to_json(plan)
-            site.meet()
+            site.conversation.meet()
         self._know(KnownVersion(plan.version, plan.digest, plan.starts_us))
         self._limit()
 
@@ -179,5 +181,5 @@ class Controls:
     def _limit(self) -> None:
         """No source promises, or hands on, anything from the beginning of a prepared plan on."""
         limit_us = self.prepared.starts_us if self.prepared is not None and self._site.versions else END
-        for time in self._site.times.values():
+        for time in self._site.admission.times.values():
             time.limit_us = limit_us

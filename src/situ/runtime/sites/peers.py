@@ -19,15 +19,15 @@ MOST_LIVES = 1000
 
 @dataclass(slots=True)
 class Peer:
-    """Another site: the life in which it was heard last, whether it knows this site's present life, and why it wants
-    nothing to do with it, or this site with it."""
+    """Another site: the life in which it was heard last, and those before; whether it knows this site's present life;
+    and why it wants nothing to do with it, or this site with it."""
 
     life: str = ""
+    past_lives: frozenset[str] = frozenset()
     greeted: bool = False
     hello_at: float | None = None
     refused_by: str = ""
     refused: str = ""
-    version: int = 0
 
 
 def reason_to_refuse(site: str, remembered: str, hello: Hello, positions: Mapping[str, int]) -> str:

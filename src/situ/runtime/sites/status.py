@@ -16,22 +16,22 @@ def status_of(site: Site) -> dict[str, Any]:
     """A site's state as JSON: versions, logs and their readers, sources, and who waits for whom."""
     return {
         "site": site.name,
-        "lives": len(site.lives),
+        "lives": len(site.conversation.lives),
         "version": site.controls.known.version,
         "prepared": None if site.controls.prepared is None else site.controls.prepared.version,
         "commits": site.commits,
         "steps": site.steps,
-        "rows": dict(site.counts),
-        "refused_messages": site.refusals,
-        "peers": {name: _peer_words(peer) for name, peer in site.peers.items()},
-        "held": {stream: reason for stream, reason in site.held.items() if reason},
+        "rows": dict(site.admission.counts),
+        "refused_messages": site.conversation.refusals,
+        "peers": {name: _peer_words(peer) for name, peer in site.conversation.peers.items()},
+        "held": {stream: reason for stream, reason in site.admission.held.items() if reason},
         "sources": {
             stream: {
                 "promise_us": _time(time.promise_us),
                 "latest_us": _time(max((s.latest_us for s in time.sources.values()), default=BEGINNING)),
                 "ended": all(source.ended for source in time.sources.values()),
             }
-            for stream, time in site.times.items()
+            for stream, time in site.admission.times.items()
         },
         "versions": {str(number): _version(version) for number, version in site.versions.items()},
     }

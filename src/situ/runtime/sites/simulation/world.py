@@ -38,7 +38,8 @@ from situ.runtime.sites.host import HostMaker
 from situ.runtime.sites.journal import JournalCommit, MemoryJournal
 from situ.runtime.sites.messages import Batch, ControlAnswer, LogName, PeerMessage, message_of, message_to_parts
 from situ.runtime.sites.rows import read_rows
-from situ.runtime.sites.site import Settings, Site
+from situ.runtime.sites.settings import Settings
+from situ.runtime.sites.site import Site
 from situ.runtime.sites.status import status_of
 
 
@@ -104,10 +105,11 @@ class World:
         make_site: type[Site] = Site,
         pause_s: float = 0.01,
         watch: Callable[[str, JournalCommit], None] = lambda site, commit: None,
+        check: Callable[[SimulatedSite], None] = lambda machine: None,
     ) -> None:
         self.random = random.Random(seed)
         self.faults, self.settings, self.make_host, self.latency_s = faults, settings, make_host, latency_s
-        self.make_site, self.watch = make_site, watch
+        self.make_site, self.watch, self.check = make_site, watch, check
         self.now = 1_000.0
         self.begun_at = self.now
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -206,7 +208,7 @@ class World:
         positions = machine.site.source_positions()
         for key, reading in machine.sources.items():
             reading.next = int(positions.get(key, "0"))
-            reading.under_way, reading.ended = False, machine.site.times[key[0]].sources[key[1]].ended
+            reading.under_way, reading.ended = False, machine.site.admission.times[key[0]].sources[key[1]].ended
             self._read_on(machine, key)
         self.handle(name, Woken())
 
@@ -224,6 +226,7 @@ class World:
                 self.kill(name)
             if machine.site is None:
                 return
+        self.check(machine)
         wakes_at = machine.site.wakes_at(self.now)
         if wakes_at is not None and wakes_at <= self.now and isinstance(event, Woken):
             machine.idle_wakes += 1
