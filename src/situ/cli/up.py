@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from situ.cli.follow import stop_signals
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder
 from situ.cli.run_options import SHOWN
 from situ.cli.site_plans import SiteSources, central_site, gathered_plan, placed_plan, plan_in_file, site_sources
+from situ.cli.stop_signals import stop_signals
 from situ.cli.summary import Summary
 from situ.cli.up_options import UpOptions
 from situ.core.errors import InputError, SituError

@@ -41,6 +41,7 @@ from situ.runtime.sites.messages import (
     Abort,
     Batch,
     ControlAnswer,
+    ControlMessage,
     Go,
     Prepare,
     StatusQuestion,
@@ -68,10 +69,10 @@ SOURCE = "source"
 @dataclass(frozen=True, slots=True)
 class SiteSetup:
     """What a site process is made of. `open_source` is called with a stream and the plan that reads it, `open_sink`
-    with the plan, when a plan asks for them."""
+    with the plan, when a plan asks for them. A site alone listens nowhere."""
 
     name: str
-    listen: Address
+    listen: Address | None
     addresses: Mapping[str, Address]
     identities: Identities
     streams: Sequence[str]
@@ -106,8 +107,17 @@ class SiteProcess:
         sources = {stream: [SOURCE] for stream in setup.streams}
         word = secrets.token_hex(8)
         self._site = Site(setup.name, journal, make_embedded_host, sources, self._begun, word, settings)
-        self._endpoint = Endpoint(setup.listen.host, setup.listen.port, setup.identities, self._receive, self._control)
-        self.address = Address(setup.listen.host, self._endpoint.port)
+        self._endpoint: Endpoint | None = None
+        if setup.listen is not None:
+            where = setup.listen
+            self._endpoint = Endpoint(where.host, where.port, setup.identities, self._receive, self._control)
+
+    @property
+    def address(self) -> Address:
+        """Where it listens; the port is known when it does."""
+        assert self._setup.listen is not None
+        assert self._endpoint is not None
+        return Address(self._setup.listen.host, self._endpoint.port)
 
     # ---- the core's thread
 
@@ -248,15 +258,24 @@ class SiteProcess:
         message = message_of(request)
         if not isinstance(message, Prepare | Go | Abort | StatusQuestion):
             raise FrameError(f"{request.get('kind')} is no request")
+        header, _ = message_to_parts(self.ask(message))
+        return header | ({"process": self.figures()} if isinstance(message, StatusQuestion) else {})
+
+    def ask(self, message: ControlMessage) -> ControlAnswer:
+        """What the core answers to a request of control; from any thread but the core's."""
         number = next(self._numbers)
         answer: Future[ControlAnswer] = Future()
         self._answers[number] = answer
         self._events.put(Asked(number, message))
         try:
-            header, _ = message_to_parts(answer.result(_ANSWER_S))
+            return answer.result(_ANSWER_S)
         except TimeoutError:
             raise SituError(f"site {self._setup.name} took too long to answer") from None
-        return header | ({"process": self.figures()} if isinstance(message, StatusQuestion) else {})
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether all sources have come to the end of what was there, and it is on disk."""
+        return bool(self._sources) and all(source.is_done for source in self._sources.values())
 
     def figures(self) -> dict[str, Any]:
         """What the process counts, beside what its core knows."""
@@ -265,7 +284,7 @@ class SiteProcess:
             "read": {stream: thread.rows for stream, thread in self._sources.items()},
             "written": dict(self._sink.rows) if self._sink else {},
             "received": dict(self._received),
-            "refused": dict(self._endpoint.refused),
+            "refused": dict(self._endpoint.refused) if self._endpoint else {},
             "links": {
                 site: {"up": link.is_up, "frames": link.frames, "bytes": link.bytes, "waits": self._links.get(site, "")}
                 for site, link in self._outgoing.items()
@@ -280,4 +299,5 @@ class SiteProcess:
         for link in self._outgoing.values():
             link.close()
         self._commits.put(None)
-        self._endpoint.close()
+        if self._endpoint is not None:
+            self._endpoint.close()

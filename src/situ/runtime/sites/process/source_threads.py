@@ -45,6 +45,11 @@ class SourceThread:
             self._changed.notify()
         self._source.taken(position)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the source has ended, or has nothing more for now and was to read no further, and all is taken."""
+        return not self._thread.is_alive() and not self._untaken
+
     def hold(self, held: bool) -> None:
         """Reads on, or not."""
         with self._changed:

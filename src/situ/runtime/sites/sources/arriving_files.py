@@ -32,7 +32,8 @@ from situ.runtime.sites.sources.source import (
 
 
 class ArrivingFiles:
-    """A directory. `work` is where the list of its files is kept. With `once`, it ends when all that is there is read.
+    """A directory. `work` is where the list of its files is kept. With `once`, reading ends with what is there;
+    the stream does not: more may be read another time.
 
     When it is first opened, files that are there and do not fit the stream are an InputError: most likely the
     declaration is wrong. Rows of such files that come later are rejected.
@@ -63,7 +64,6 @@ class ArrivingFiles:
             arrived = self._arrived(seen)
             if not arrived:
                 if self._once:
-                    yield SourceRows(None, position_to_text({"file": line, "row": 0}), ended=True)
                     return
                 yield None
                 continue
