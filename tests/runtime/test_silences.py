@@ -136,6 +136,6 @@ def test_the_command_line_says_when_the_first_silence_begins(tmp_path: Path) -> 
     assert "1 complex event" in situ(*arguments, "--start", "1970-01-01T00:00:02")[1]
     for_spark = situ(*arguments[:-1], "spark", "--start", "1970-01-01T00:00:02")[2]
     assert "--start is for the embedded engine" in for_spark
-    assert "and --follow runs on Spark" in situ(*arguments[:-2], "--follow", "--start", "1970-01-01T00:00:02")[2]
+    assert "and --follow reads streams" in situ(*arguments[:-2], "--follow", "--start", "1970-01-01T00:00:02")[2]
     code, _, error = situ(*arguments, "--start", "soon")
     assert (code, "--start 'soon' is no time" in error) == (1, True)
