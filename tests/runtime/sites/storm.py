@@ -18,6 +18,7 @@ from silences import quiet_scenario
 from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
 from situ.graph.query import Query, Stream
+from situ.io.rows.conform import conform
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse
@@ -158,9 +159,9 @@ def random_faults(rng: random.Random) -> Faults:
         commit_s=(0.001, rng.choice([0.002, 0.02, 0.5])),
         loss=rng.choice([0, 0.05, 0.3]),
         repeat=rng.choice([0, 0.1, 0.4]),
-        kills=rng.choice([0, 1, 3, 8]),
+        kills=rng.choice([0, 3, 8, 15]),
         cuts=rng.choice([0, 0, 1, 3]),
-        until_s=rng.choice([1.0, 4.0]),
+        until_s=rng.choice([0.5, 1.0, 3.0]),
     )
 
 
@@ -243,7 +244,8 @@ class Deployer:
         self._deploy(self.waiting.pop(0))
 
     def _deploy(self, plan: DeployedPlan) -> None:
-        self._under_way = Deployment(plan, concerned_sites(plan, self.running[-1:]))
+        word = str(len(self.world.deployments))
+        self._under_way = Deployment(plan, concerned_sites(plan, self.running[-1:]), word)
         self.world.deploy(self._under_way)
         self._look()
 
@@ -270,7 +272,10 @@ def run_storm(storm: Storm, make_site: type[Site] = Site) -> World:
         largest[0] = max([largest[0], *(len(entry.rows) for entry in commit.entries)])
         ledger.watch(site, commit)
 
-    world = World(storm.names, storm.pieces, storm.seed, storm.faults, storm.settings, make_site=make_site, watch=watch,
+    by_name = {stream.name: stream for stream in storm.streams}
+    pieces = {key: [conform(piece, by_name[key[1]]) for piece in of] for key, of in storm.pieces.items()}
+    world = World(storm.names, pieces, storm.seed, storm.faults, storm.settings, make_site=make_site, watch=watch,
+                  pause_s=random.Random(storm.seed).choice([0.01, 0.1, 0.3]),
                   check=lambda machine: check_credit(machine, storm.settings, largest[0]))  # fmt: skip
     deployer = Deployer(world, storm)
     world.run()

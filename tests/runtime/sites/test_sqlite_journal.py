@@ -1,4 +1,4 @@
-"""The journal on disk has what the journal in memory has, after it was opened again, too, and belongs to one process."""
+"""The journal on disk has what the one in memory has, also after it was opened again, and belongs to one process."""
 
 from __future__ import annotations
 

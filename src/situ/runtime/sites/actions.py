@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import pyarrow as pa
-
 from situ.io.rows.conform import Conformed
 from situ.runtime.sites.journal import JournalCommit
 from situ.runtime.sites.messages import ControlAnswer, ControlMessage, LogName, PeerMessage
@@ -37,14 +35,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class RowsRead:
-    """A source of a stream read rows, in the order in which they came, as a table as its file or broker has them.
+    """A source of a stream read rows, in the order in which they came; those that fit the stream have all attributes.
 
     `position` is where the source goes on after them, in its own words. `ended`: no more will come.
     """
 
     stream: str
     source: str
-    rows: Conformed | pa.Table | None
+    rows: Conformed | None
     position: str
     ended: bool = False
 

@@ -47,23 +47,29 @@ class KnownVersion:
         return cls(*json.loads(text))
 
 
-class Controls:
-    """What a site does when it is told of plans. `prepared` is the plan that it waits for a decision about."""
+#: Words of deployments that were aborted; older ones are on their way no more.
+_REMEMBERED = 100
 
-    def __init__(self, site: Site, known: KnownVersion, prepared: DeployedPlan | None) -> None:
+
+class Controls:
+    """What a site does when it is told of plans. `prepared` is the plan that it waits for a decision about, `by` the
+    word of its deployment; `aborted` are those of deployments that have ended."""
+
+    def __init__(self, site: Site, known: KnownVersion, prepared: DeployedPlan | None, words: list[str]) -> None:
         self._site, self.known, self.prepared = site, known, prepared
+        self.by, self.aborted = (words[0], words[1:]) if words else ("", [])
         self._limit()
 
     def asked(self, number: int, message: ControlMessage) -> None:
         """Do what is asked; the answer follows when it is durable."""
         answer: ControlAnswer
         match message:
-            case Prepare(text):
-                answer = self._prepare(text)
+            case Prepare(text, deployment):
+                answer = self._prepare(text, deployment)
             case Go(version, digest):
                 answer = self._go(version, digest)
-            case Abort(version, digest):
-                answer = self._abort(version, digest)
+            case Abort(version, digest, deployment):
+                answer = self._abort(version, digest, deployment)
             case StatusQuestion():
                 answer = StatusReport(json.dumps(self._site.status()))
             case _:
@@ -77,9 +83,11 @@ class Controls:
         times = self._site.admission.times.values()
         return max((source.latest_us for time in times for source in time.sources.values()), default=BEGINNING)
 
-    def _prepare(self, text: str) -> Prepared:
+    def _prepare(self, text: str, deployment: str) -> Prepared:
         version = 0
         try:
+            if deployment in self.aborted:
+                raise PlanError("this deployment was aborted", remedy="Deploy the plan again.")
             plan = plan_of_json(text)
             version = plan.version
             self._require_fit(plan)
@@ -89,6 +97,8 @@ class Controls:
             self.prepared = plan
             self._site.open.values["prepared"] = plan_to_json(plan)
             self._limit()
+        if self.prepared is not None:
+            self._remember(deployment, self.aborted)
         return Prepared(version, True, "", self._latest_us())
 
     def _require_fit(self, plan: DeployedPlan) -> None:
@@ -136,13 +146,19 @@ class Controls:
         self._begin(self.prepared)
         return Done(True)
 
-    def _abort(self, version: int, digest: str) -> Done:
+    def _remember(self, by: str, aborted: list[str]) -> None:
+        self.by, self.aborted = by, aborted[-_REMEMBERED:]
+        self._site.open.values["deployments"] = json.dumps([self.by, *self.aborted])
+
+    def _abort(self, version: int, digest: str, deployment: str) -> Done:
         if (version, digest) == (self.known.version, self.known.digest):
             return Done(False, f"{self._site.name} runs version {version} already")
-        if self.prepared is not None and (version, digest) == (self.prepared.version, self.prepared.digest):
+        if self.prepared is not None and (digest, deployment) == (self.prepared.digest, self.by):
             self.prepared = None
             self._site.open.values["prepared"] = None
             self._limit()
+        if deployment and deployment not in self.aborted:
+            self._remember(self.by, [*self.aborted, deployment])
         return Done(True)
 
     def heard_version(self, version: int, digest: str, starts_us: int) -> None:

@@ -3,6 +3,7 @@ messages out; whoever has the connections carries them."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -20,11 +21,12 @@ class Deployment:
 
     `outbox` has what each site is still to be told; messages may be repeated, and answers may come twice. A site that
     cannot be reached is given up with `unreachable`: before `go` that refuses the plan, after it the site hears from
-    the others.
+    the others. `word` is any that no other deployment has.
     """
 
     plan: DeployedPlan
     sites: tuple[str, ...]
+    word: str = field(default_factory=lambda: secrets.token_hex(8))
     phase: Phase = "prepare"
     reasons: dict[str, str] = field(default_factory=dict)
     latest_us: int = BEGINNING
@@ -38,11 +40,11 @@ class Deployment:
         message: ControlMessage
         match self.phase:
             case "prepare":
-                message = Prepare(plan_to_json(self.plan))
+                message = Prepare(plan_to_json(self.plan), self.word)
             case "go":
                 message = Go(self.plan.version, self.plan.digest)
             case "abort":
-                message = Abort(self.plan.version, self.plan.digest)
+                message = Abort(self.plan.version, self.plan.digest, self.word)
             case _:
                 return {}
         return dict.fromkeys(sorted(self._open), message)

@@ -23,7 +23,7 @@ from situ.graph.patterns import steps_of
 from situ.graph.query import Aggregation, Join, Rule, Stream
 from situ.graph.rule_properties import longest_us
 from situ.io.rows.ahead import reject_ahead, with_default_ahead
-from situ.io.rows.conform import REJECTED, Conformed, conform
+from situ.io.rows.conform import REJECTED, Conformed
 from situ.kernel.batch import EXTENT, Batch, as_timestamps
 from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
 from situ.kernel.operator import contexts_of, tie_attributes
@@ -183,9 +183,8 @@ class EmbeddedHost:
 
     # ---- rows of sources
 
-    def admit(self, stream: str, rows: Conformed | pa.Table, latest_us: int, promise_us: int, now_us: int) -> Admitted:
+    def admit(self, stream: str, conformed: Conformed, latest_us: int, promise_us: int, now_us: int) -> Admitted:
         declared, place = self._streams[stream], f"rows of {stream}"
-        conformed = rows if isinstance(rows, Conformed) else conform(rows, declared, place=place)
         if stream in self.compiled.plan.live:
             declared = with_default_ahead(declared)
         if declared.ahead_us is not None and not self.compiled.plan.bounded:
@@ -195,11 +194,9 @@ class EmbeddedHost:
         admitted = events.filter(pa.array(~late)) if late.any() else events
         late_rows = late_table(conformed.events, late, limits - conformed.times)
         times = conformed.times[~late]
+        columns = [*((a.name, to_arrow(a.type)) for a in declared.attributes), (TIME, TIMESTAMP_ARROW)]
         return Admitted(
-            _one_batch(
-                admitted,
-                pa.schema([*((a.name, to_arrow(a.type)) for a in declared.attributes), (TIME, TIMESTAMP_ARROW)]),
-            ),
+            _one_batch(admitted, pa.schema(columns)),
             _one_batch(late_rows, self.schema("late", stream)),
             _one_batch(conformed.rejected, REJECTED),
             int(times.max(initial=latest_us)),

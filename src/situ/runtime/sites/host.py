@@ -47,7 +47,7 @@ class Host(Protocol):
     def schema(self, kind: LogKind, event_type: str) -> pa.Schema:
         """The columns that a log of the plan has."""
 
-    def admit(self, stream: str, rows: Conformed | pa.Table, latest_us: int, promise_us: int, now_us: int) -> Admitted:
+    def admit(self, stream: str, conformed: Conformed, latest_us: int, promise_us: int, now_us: int) -> Admitted:
         """Judge rows of a source of which the largest time so far was `latest_us`; events before `promise_us` are
         late, and those too far ahead of `now_us` no events."""
 

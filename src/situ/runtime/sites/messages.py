@@ -140,9 +140,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Get ready for a plan, which is to begin at its `starts_us`."""
+    """Get ready for a plan, which is to begin at its `starts_us`. `deployment` is the word of whoever deploys it."""
 
     plan: str
+    deployment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +166,11 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """A prepared plan does not begin."""
+    """What a deployment prepared does not begin, and comes too late if it is prepared after this."""
 
     version: int
     digest: str
+    deployment: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ class RecoveredState:
     versions: dict[int, RunningVersion]
     known: KnownVersion
     prepared: DeployedPlan | None
+    deployments: list[str]
     sources: Mapping[tuple[str, str], SourceState]
     promises: Mapping[str, int]
     lives: list[Incarnation]
@@ -69,6 +71,7 @@ def recover(name: str, journal: Journal, make_host: HostMaker, now: float) -> Re
         versions,
         KnownVersion.of_json(values["known"]) if "known" in values else KnownVersion(),
         plan_of_json(values["prepared"]) if "prepared" in values else None,
+        json.loads(values.get("deployments", "[]")),
         {_pair(key): SourceState.of_json(text, now) for key, text in _under("source/", values)},
         {stream: int(text) for stream, text in _under("promise/", values)},
         lives_of_json(values["lives"])[-MOST_LIVES:] if "lives" in values else [],

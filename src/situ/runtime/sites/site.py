@@ -100,7 +100,7 @@ class Site:
         self.conversation = Conversation(self, lives, state.peer_lives)
         self.admission = Admission(self, times)
         self.questions = Questions(self)
-        self.controls = Controls(self, state.known, state.prepared)
+        self.controls = Controls(self, state.known, state.prepared, state.deployments)
         self.flying: InFlight | None = None
         self.durable_known = state.known
         self.since_snapshot, self.snapshot_size = state.since_snapshot, state.snapshot_size

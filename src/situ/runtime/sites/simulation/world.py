@@ -15,6 +15,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from situ.core.errors import SituError
+from situ.io.rows.conform import Conformed
 from situ.runtime.sites.actions import (
     Answer,
     Append,
@@ -67,7 +68,7 @@ class Faults:
 class SimulatedSource:
     """Pieces of rows that a source reads, one after the other; its position is the number of the next one."""
 
-    pieces: Sequence[pa.Table]
+    pieces: Sequence[Conformed]
     pause_s: float
     next: int = 0
     under_way: bool = False
@@ -96,7 +97,7 @@ class World:
     def __init__(
         self,
         names: Sequence[str],
-        sources: Mapping[tuple[str, str, str], Sequence[pa.Table]],
+        sources: Mapping[tuple[str, str, str], Sequence[Conformed]],
         seed: int,
         faults: Faults = Faults(),
         settings: Settings | None = None,
@@ -193,7 +194,7 @@ class World:
         if machine.committing is not None and self.random.random() < 0.5:
             self._write(machine, machine.committing)
         machine.site, machine.committing, machine.wakes_at = None, None, None
-        self.after(self.random.uniform(0.01, 2.0), lambda: self._start(name))
+        self.after(self.random.uniform(0.01, 1.0), lambda: self._start(name))
 
     def _start(self, name: str) -> None:
         machine = self.sites[name]
@@ -222,7 +223,7 @@ class World:
         self.handled += 1
         for action in machine.site.handle(event, self.now):
             self._do(machine, action)
-            if self.faults.kills and self._is_stormy and self.random.random() < 0.0005:
+            if self.faults.kills and self._is_stormy and self.random.random() < 0.003:
                 self.kill(name)
             if machine.site is None:
                 return
