@@ -8,6 +8,7 @@ from rich.table import Table
 
 from situ.bench import flinkcep
 from situ.bench.measure import Engine, Measurement, measure, measure_beside, timer
+from situ.bench.sites import time_sites
 from situ.bench.workload import Pattern, Workload, cache_directory
 from situ.cli.bench_options import BenchOptions
 from situ.cli.engines import chosen_spark
@@ -24,6 +25,8 @@ def bench_workload(options: BenchOptions) -> Measurement:
         options.window_ms,
         grouped=not options.no_group,
     )
+    if options.engine == "sites":
+        return measure(time_sites, workload, cache_directory())
     on_spark: Engine = "spark-streaming" if options.engine == "spark-streaming" else "spark"
     spark = chosen_spark(
         "spark" if options.engine == "spark-streaming" else options.engine, options.master, options.conf or []

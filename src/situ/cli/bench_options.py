@@ -25,9 +25,10 @@ class BenchOptions:
     ] = None
     peer_events: Annotated[int, typer.Option(min=1, help="Events that the peer reads.")] = 2_000_000
     engine: Annotated[
-        Literal["spark", "spark-streaming", "embedded"] | None,
+        Literal["spark", "spark-streaming", "embedded", "sites"] | None,
         typer.Option(
-            help="As for `situ run`; spark-streaming measures warm micro-batches of a streaming query.",
+            help="As for `situ run`; spark-streaming measures warm micro-batches of a streaming query, sites three "
+            "processes: source, operator, root.",
             show_default=False,
         ),
     ] = None

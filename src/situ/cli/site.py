@@ -17,12 +17,14 @@ from situ.network.load import load_network
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.process.local_sites import ADDRESS_FILE
 from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source
+from situ.runtime.sites.process.site_metrics import site_metrics
 from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sqlite_journal import SqliteJournal
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import Address
 from situ.service.certificates import Credentials, identity_of
+from situ.service.prometheus import MetricsServer, metrics_address
 
 
 def run_site(options: SiteOptions) -> None:
@@ -39,6 +41,7 @@ def run_site(options: SiteOptions) -> None:
     credentials = Credentials.read(options.keys, identity_of(options.name)) if options.keys else None
     permissions = GROUP_READABLE if options.group_readable else PRIVATE
     import_functions(options.functions)
+    served_at = metrics_address(options.metrics) if options.metrics is not None else None
     PRIVATE.make_directory(options.directory)
     journal = SqliteJournal(options.directory / "journal")
     addresses = {site.name: Address.parse(site.address) for site in network.sites if site.address}
@@ -65,6 +68,10 @@ def run_site(options: SiteOptions) -> None:
     write_whole(options.directory / ADDRESS_FILE, f"{process.address}\n")
     how = "" if credentials else ", without certificates: everybody on this machine may talk to it"
     _say(options.name, f"listens at {process.address}{how}")
+    if served_at is not None:
+        host, port = served_at
+        server = MetricsServer(lambda: site_metrics(process.report()), port, host)
+        _say(options.name, f"figures for Prometheus are at {server.url}")
     process.run()
     journal.close()
     sys.stderr.flush()

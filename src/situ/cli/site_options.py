@@ -79,6 +79,14 @@ class SiteOptions:
             rich_help_panel=WIRE,
         ),
     ] = False
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT",
+            help="Serve figures for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
+            show_default=False,
+        ),
+    ] = None
     functions: Functions = None
 
 

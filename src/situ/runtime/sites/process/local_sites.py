@@ -7,8 +7,8 @@ DIR/sites/<site>/         the site's directory, what it says (log.txt), and the 
 
 from __future__ import annotations
 
-import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from situ.core.errors import InputError, SituError
+from situ.core.errors import SituError
 from situ.io.permissions import PRIVATE
 from situ.network.json_network import write_json_network
 from situ.network.network import Network
@@ -60,7 +60,10 @@ class LocalSite:
 
 
 class LocalSites:
-    """Starts sites, and ends them. `scale` stretches the latencies of the network; 0 has none."""
+    """Starts sites, and ends them. `scale` stretches the latencies of the network; 0 has none.
+
+    Without proxies (`proxied`) nothing can be cut, and sites listen at ports that are chosen before they start.
+    """
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class LocalSites:
         insecure: bool = False,
         scale: float = 1.0,
         seed: int = 0,
+        proxied: bool = True,
     ) -> None:
         self.network, self.directory = network, directory
         PRIVATE.make_directory(directory)
@@ -82,8 +86,9 @@ class LocalSites:
             (a, b): self._proxies.open(Address(HOST, 1), _quality(network, a, b, scale, seed))
             for a in sites
             for b in sites
-            if a != b
+            if a != b and proxied
         }
+        self._ports = {} if proxied else dict(zip(sites, free_ports(len(sites)), strict=True))
         self.sites = {name: self._site(name, arguments) for name, arguments in sites.items()}
         self.addresses: dict[str, Address] = {}
 
@@ -91,9 +96,17 @@ class LocalSites:
         directory = self.directory / "sites" / folder_of(name)
         PRIVATE.make_directory(directory)
         seen = {b: proxy.address for (a, b), proxy in self.links.items() if a == name}
+        seen |= {site: Address(HOST, port) for site, port in self._ports.items()}
         write_json_network(with_addresses(self.network, seen), directory / "network.json")
         command = [sys.executable, "-m", "situ.cli.app", "site", name]
-        command += ["--network", str(directory / "network.json"), "--dir", str(directory), "--listen", f"{HOST}:0"]
+        command += [
+            "--network",
+            str(directory / "network.json"),
+            "--dir",
+            str(directory),
+            "--listen",
+            f"{HOST}:{self._ports.get(name, 0)}",
+        ]
         command += ["--insecure"] if self._keys is None else ["--keys", str(self._keys[name])]
         for stream, address in arguments.sources.items():
             command += ["--source", f"{stream}={address}"]
@@ -173,11 +186,10 @@ def with_addresses(network: Network, addresses: Mapping[str, Address]) -> Networ
     )
 
 
-def require_sites(network: Network, names: Sequence[str], directory: Path) -> None:
-    """InputError unless a directory can hold these sites."""
-    for name in names:
-        network.number(name)
-    if directory.exists() and not directory.is_dir():
-        raise InputError("is to be a directory, but this is a file", place=str(directory))
-    if directory.exists() and not os.access(directory, os.W_OK):
-        raise InputError("cannot be written to", place=str(directory))
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens at, just now."""
+    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

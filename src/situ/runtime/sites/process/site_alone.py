@@ -20,7 +20,7 @@ from situ.lang.parse import parse
 from situ.lang.unparse import unparse
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_to_json
 from situ.runtime.sites.embedded_host import compile_plan
-from situ.runtime.sites.messages import Done, Go, Prepare, Prepared, StatusQuestion, StatusReport
+from situ.runtime.sites.messages import Done, Go, Prepare, Prepared
 from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sources.source import SiteSource
@@ -65,10 +65,8 @@ class SiteAlone:
         self._thread.start()
 
     def report(self) -> dict[str, Any]:
-        """What the core reports, and under `process` what the process counts."""
-        answer = self.process.ask(StatusQuestion())
-        assert isinstance(answer, StatusReport)
-        return {**json.loads(answer.report), "process": self.process.figures()}
+        """What the site reports."""
+        return self.process.report()
 
     def take_rules(self, query: Query) -> Change | None:
         """Lets rules come into force; None if these are. SituError if they cannot: then nothing has changed."""

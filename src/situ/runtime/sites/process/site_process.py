@@ -6,6 +6,7 @@ anything; so what the simulation proves of the core holds for the process.
 
 from __future__ import annotations
 
+import json
 import queue
 import secrets
 import sys
@@ -45,6 +46,7 @@ from situ.runtime.sites.messages import (
     Go,
     Prepare,
     StatusQuestion,
+    StatusReport,
     message_of,
     message_to_parts,
 )
@@ -271,6 +273,12 @@ class SiteProcess:
             return answer.result(_ANSWER_S)
         except TimeoutError:
             raise SituError(f"site {self._setup.name} took too long to answer") from None
+
+    def report(self) -> dict[str, Any]:
+        """What the core reports, and under `process` what the process counts."""
+        answer = self.ask(StatusQuestion())
+        assert isinstance(answer, StatusReport)
+        return {**json.loads(answer.report), "process": self.figures()}
 
     @property
     def has_read_all(self) -> bool:

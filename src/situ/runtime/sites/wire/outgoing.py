@@ -158,7 +158,7 @@ def client_of(identities: Identities, site: str, address: Address) -> Any:
         # Channels of one process would else share connections, and how long they wait until the next attempt.
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
+        ("grpc.min_reconnect_backoff_ms", 10_000),  # which is also how long an attempt may take, on a busy machine
         ("grpc.max_reconnect_backoff_ms", 500),
     ]
     secret = identities.credentials
