@@ -117,7 +117,7 @@ def random_storm(seed: int, versions: int | None = None, calm: bool = False) -> 
     count = versions or rng.choice([1, 1, 2, 3])
     queries = [replace(first, streams=streams)]
     queries += [random_query(rng, streams) if rng.random() < 0.6 else queries[0] for _ in range(count - 1)]
-    rows = make_rows(rng.choice, most=14)
+    rows = make_rows(rng.choice, most=18)
     pieces: dict[tuple[str, str, str], list[pa.Table]] = {}
     for stream in streams:
         keys = [(site, stream.name, f"s{n}") for site in sources[stream.name] for n in range(rng.choice([1, 1, 2]))]
@@ -169,7 +169,7 @@ def random_settings(rng: random.Random) -> Settings:
     return Settings(
         credit=rng.choice([1, 1500, 5000, 1 << 20]),
         step=rng.choice([1, 3000, 1 << 20]),
-        snapshot=rng.choice([1, 2000, 10_000, 1 << 20]),
+        snapshot=rng.choice([1, 1, 2000, 10_000, 1 << 20]),
         quota=rng.choice([1500, 1 << 20, 1 << 20]),
         waiting=1 << 20,
         repeat=rng.choice([0.3, 1.0]),

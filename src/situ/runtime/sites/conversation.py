@@ -136,6 +136,8 @@ class Conversation:
 
     def _batch(self, sender: str, batch: Batch, now: float) -> None:
         peer = self._peer(sender)
+        if batch.log.origin != sender:
+            raise MessageError(f"{sender} is not where {batch.log} is made")
         if peer.life != batch.life:
             self._greet(sender, now)
             return

@@ -28,8 +28,7 @@ class Questions:
             needed = _needed(version)
             if not needed:
                 continue
-            lows = version.watermarks()
-            reached_us = max(lows.values(), default=BEGINNING)
+            reached_us = max((watermark_us for _, watermark_us in version.fed.values()), default=BEGINNING)
             for stream, time in self._site.admission.times.items():
                 if stream in needed and self._site.name in version.plan.sources.get(stream, ()):
                     until_us, pace_us = needed[stream]

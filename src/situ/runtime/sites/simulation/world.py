@@ -44,6 +44,10 @@ from situ.runtime.sites.site import Site
 from situ.runtime.sites.status import status_of
 
 
+#: How likely it is, while there are kills, that a process is killed after an action that it wanted done.
+KILLED_BETWEEN_ACTIONS = 0.01
+
+
 class SimulationError(SituError):
     """Sites did what they never may."""
 
@@ -70,6 +74,7 @@ class SimulatedSource:
 
     pieces: Sequence[Conformed]
     pause_s: float
+    ends: bool = True
     next: int = 0
     under_way: bool = False
     ended: bool = False
@@ -105,6 +110,7 @@ class World:
         latency_s: Callable[[str, str], float] = lambda a, b: 0.0,
         make_site: type[Site] = Site,
         pause_s: float = 0.01,
+        bounded: bool = True,
         watch: Callable[[str, JournalCommit], None] = lambda site, commit: None,
         check: Callable[[SimulatedSite], None] = lambda machine: None,
     ) -> None:
@@ -118,7 +124,7 @@ class World:
         self.cut: set[frozenset[str]] = set()
         self.sites = {name: SimulatedSite(name, {}) for name in names}
         for (site, stream, source), pieces in sources.items():
-            self.sites[site].sources[stream, source] = SimulatedSource(pieces, pause_s)
+            self.sites[site].sources[stream, source] = SimulatedSource(pieces, pause_s, bounded)
         self.answers: dict[int, Callable[[ControlAnswer], None]] = {}
         self.handled = 0
         self.messages: dict[str, int] = defaultdict(int)
@@ -148,6 +154,15 @@ class World:
                 return
         if not self.is_over:
             raise SimulationError(f"time does not go on: {self._stuck()}")
+
+    def run_for(self, seconds: float) -> None:
+        """Let everything happen that happens within some time."""
+        until = self.now + seconds
+        while self._queue and self._queue[0][0] <= until:
+            time, _, action = heapq.heappop(self._queue)
+            self.now = max(self.now, time)
+            action()
+        self.now = until
 
     @property
     def is_over(self) -> bool:
@@ -223,7 +238,7 @@ class World:
         self.handled += 1
         for action in machine.site.handle(event, self.now):
             self._do(machine, action)
-            if self.faults.kills and self._is_stormy and self.random.random() < 0.003:
+            if self.faults.kills and self._is_stormy and self.random.random() < KILLED_BETWEEN_ACTIONS:
                 self.kill(name)
             if machine.site is None:
                 return
@@ -315,7 +330,8 @@ class World:
 
     def _read_on(self, machine: SimulatedSite, key: tuple[str, str]) -> None:
         source = machine.sources[key]
-        if source.under_way or source.ended or key[0] in machine.held:
+        is_dry = not source.ends and source.next == len(source.pieces)
+        if source.under_way or source.ended or is_dry or key[0] in machine.held:
             return
         source.under_way = True
         life = machine.lives
@@ -325,8 +341,10 @@ class World:
                 return
             if source.next < len(source.pieces):
                 piece, source.next = source.pieces[source.next], source.next + 1
-                self.handle(machine.name, RowsRead(*key, piece, str(source.next)))
-            else:
+                is_last = source.ends and source.next == len(source.pieces)
+                source.ended = is_last and self.random.random() < 0.5  # some say so with their last rows
+                self.handle(machine.name, RowsRead(*key, piece, str(source.next), source.ended))
+            elif source.ends:
                 source.ended = True
                 self.handle(machine.name, RowsRead(*key, None, str(source.next), ended=True))
 
