@@ -87,6 +87,7 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     yield from _placement(say)
     yield from _moving(say)
     yield from _heartbeat(say)
+    yield from _simulated_sites(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[BenchFigure]:
@@ -181,6 +182,12 @@ def _heartbeat(say: Say) -> Iterator[BenchFigure]:
     from situ.bench.heartbeat import heartbeat
 
     yield from heartbeat(say)
+
+
+def _simulated_sites(say: Say) -> Iterator[BenchFigure]:
+    from situ.bench.site_simulation import simulation_figures
+
+    yield from simulation_figures(say)
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def random_settings(rng: random.Random) -> Settings:
         step=rng.choice([1, 3000, 1 << 20]),
         snapshot=rng.choice([1, 1, 2000, 10_000, 1 << 20]),
         quota=rng.choice([1500, 1 << 20, 1 << 20]),
-        waiting=1 << 20,
+        waiting=rng.choice([700, 1 << 20]),
         repeat=rng.choice([0.3, 1.0]),
         ask=rng.choice([0.005, 0.05]),
     )

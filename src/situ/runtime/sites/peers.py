@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from situ.runtime.sites.messages import Hello, Incarnation
 
 #: Lives that a site remembers: a reader that was away for more of them has to be set up anew.
-MOST_LIVES = 1000
+MOST_LIVES = 200
 
 
 @dataclass(slots=True)
