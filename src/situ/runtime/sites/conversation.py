@@ -119,6 +119,7 @@ class Conversation:
         if is_new or hello.answer:
             for log in self._site.read_logs():
                 if log.name.origin == sender:
+                    log.asked = None  # it has forgotten what it was asked
                     self._site.do(Send(sender, self.position_in(log, again=True)))
 
     def _read_log(self, sender: str, name: LogName) -> ReadLog | None:

@@ -255,6 +255,10 @@ class EmbeddedHost:
                     needed[type_] = max(before[0], until), min(before[1], pace)
         return needed
 
+    def figures(self) -> dict[str, int]:
+        failed = {f"failed calls of {name}": calls for name, calls in self.flow.failed_calls.items()}
+        return {"duplicates": self.flow.duplicates} | failed
+
     # ---- state
 
     def snapshot(self) -> bytes:

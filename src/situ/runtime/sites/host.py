@@ -58,6 +58,9 @@ class Host(Protocol):
         """By type that is not made here: up to which time somebody waits for time to pass, and at what pace to hear of
         it is of use. `asked`: by operator, up to which time readers elsewhere wait for its promise."""
 
+    def figures(self) -> Mapping[str, int]:
+        """Copies that `unique` dropped, and calls of users' functions that failed, since the host was made."""
+
     def snapshot(self) -> bytes:
         """The state of all operators, and what waits for its time."""
 

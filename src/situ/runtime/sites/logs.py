@@ -132,7 +132,7 @@ class ReadLog:
     What came waits in `pending`, up to `received` and `received_us`; a step takes it; a commit makes it durable.
     Batches that came before what they follow are `early`; they lack something since `missing_since`. `sink`: what is
     known of this site's own sink, if it reads the log. `waiting` has, of events that were taken and that time has not
-    passed, (largest time, bytes).
+    passed, (largest time, bytes). `asked` is the last question, and how often it was said again.
     """
 
     name: LogName
@@ -151,13 +151,19 @@ class ReadLog:
     missing_since: float | None = None
     lag_us: int = BEGINNING
     lag_since: float = 0.0
-    asked_us: int = BEGINNING
+    asked: Question | None = None
     asked_at: float = 0.0
+    asked_again: int = 0
 
     @property
     def is_over(self) -> bool:
         """Whether all of it is durable here, and written where a sink reads it."""
         return self.committed_us == END and (self.sink is None or self.sink.committed >= self.committed)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a question is open."""
+        return self.asked is not None and self.asked.until_us > self.received_us
 
     def is_new(self, batch: Batch) -> bool:
         """Whether a batch has numbers, or a promise, that are not here yet, and nothing is missing before it."""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from situ.runtime.sites.site import Site
 
 
+#: A question that stays open is said again after twice the time, so many times; then at that pace.
+_MOST_DOUBLED = 6
+
+
 class Questions:
     """What a site asks others, and its own sources."""
 
@@ -28,7 +32,7 @@ class Questions:
             needed = _needed(version)
             if not needed:
                 continue
-            reached_us = max((watermark_us for _, watermark_us in version.fed.values()), default=BEGINNING)
+            reached_us = _reached_us(version)
             for stream, time in self._site.admission.times.items():
                 if stream in needed and self._site.name in version.plan.sources.get(stream, ()):
                     until_us, pace_us = needed[stream]
@@ -43,22 +47,34 @@ class Questions:
             return
         if log.lag_us != log.received_us or not log.lag_since:
             log.lag_us, log.lag_since = log.received_us, now
-        is_open = log.asked_us > log.received_us
-        due = log.asked_at + self._site.settings.repeat if is_open else log.lag_since + self._site.settings.ask
-        if now >= due:
-            log.asked_us, log.asked_at = until_us, now
-            self._site.do(Send(log.name.origin, Question(log.name, until_us, pace_us, reached_us)))
+        question = Question(log.name, until_us, pace_us, reached_us)
+        if now >= self._due(log, question):
+            log.asked_again = log.asked_again + 1 if log.asked == question else 0
+            log.asked, log.asked_at = question, now
+            self._site.do(Send(log.name.origin, question))
+
+    def _due(self, log: ReadLog, question: Question) -> float:
+        """When a question is to be said: soon, if none is open; an open one ever more rarely, as it was hardly lost."""
+        if not log.is_asked:
+            return log.lag_since + self._site.settings.ask
+        doubled = min(log.asked_again, _MOST_DOUBLED) if log.asked == question else 0
+        return log.asked_at + self._site.settings.repeat * 2**doubled
 
     def wakes(self) -> list[float]:
         """When it will be clear that a promise does not come by itself, or that a question was lost."""
-        settings, moments = self._site.settings, []
+        moments = []
         for version in self._site.versions.values():
-            needed = _needed(version)
+            needed, reached_us = _needed(version), _reached_us(version)
             for log in version.read.values():
-                if log.by_operators and needed.get(log.name.type, (BEGINNING, 0))[0] > log.received_us:
-                    is_open = log.asked_us > log.received_us
-                    moments.append(log.asked_at + settings.repeat if is_open else log.lag_since + settings.ask)
+                until_us, pace_us = needed.get(log.name.type, (BEGINNING, 0))
+                if log.by_operators and until_us > log.received_us:
+                    moments.append(self._due(log, Question(log.name, until_us, pace_us, reached_us)))
         return moments
+
+
+def _reached_us(version: RunningVersion) -> int:
+    """How far the origin that is farthest has come."""
+    return max((watermark_us for _, watermark_us in version.fed.values()), default=BEGINNING)
 
 
 def _needed(version: RunningVersion) -> Mapping[str, tuple[int, int]]:

@@ -49,6 +49,7 @@ def _version(version: RunningVersion) -> dict[str, Any]:
         "starts_us": _time(version.plan.starts_us),
         "ends_us": _time(version.ends_us),
         "over": version.is_over,
+        "figures": dict(version.host.figures()),
         "operators": [name for name, place in version.plan.operators.items() if place.site == version.site],
         "made": {
             str(name): {
@@ -67,7 +68,7 @@ def _version(version: RunningVersion) -> dict[str, Any]:
                 "committed": log.committed,
                 "promise_us": _time(log.committed_us),
                 "written": None if log.sink is None else log.sink.committed,
-                "asked_us": _time(log.asked_us) if log.asked_us > log.received_us else None,
+                "asked_us": _time(log.asked.until_us) if log.asked is not None and log.is_asked else None,
             }
             for name, log in version.read.items()
         },
