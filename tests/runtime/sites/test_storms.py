@@ -8,7 +8,7 @@ from seed_blocks import blocks
 SEEDS = 20
 
 
-@blocks(1, 4, 250)
+@blocks(1, 8, 250)
 def test_storms(block: int) -> None:
     for seed in range(block * SEEDS, (block + 1) * SEEDS):
         run_storm(random_storm(seed))

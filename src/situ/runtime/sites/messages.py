@@ -231,7 +231,8 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     Traceback (most recent call last):
     situ.runtime.sites.messages.MessageError: go: version is -1.
     """
-    kind = _KINDS.get(header.get("kind", ""))
+    named = header.get("kind")
+    kind = _KINDS.get(named) if isinstance(named, str) else None
     if kind is None:
         raise MessageError(f"there is no message of kind {str(header.get('kind'))[:40]!r}")
     types_of_fields = _TYPES[kind]
