@@ -181,7 +181,7 @@ class _UpRun:
                 self._control = Control(self._local.control, self._local.addresses)
                 deployment = self._control.deploy(self._plan, concerned_sites(self._plan))
                 self._say(deployment.words())
-                while not stop.wait(_LOOK_S):
+                while not stop.wait(_LOOK_S) and not self._were_stopped():
                     self._start_again()
                     if self._look() and self._options.once:
                         return
@@ -190,11 +190,16 @@ class _UpRun:
             finally:
                 self._local.close()
 
+    def _were_stopped(self) -> bool:
+        """Whether somebody has told all sites to stop."""
+        return all(self._local.exit_code(name) == 0 for name in self._plan.sites)
+
     def _start_again(self) -> None:
+        """Sites that were killed are started again; those that were told to stop are not."""
         for name in self._local.ended():
-            site = self._local.sites[name]
-            assert site.process is not None
-            code = site.process.returncode
+            site, code = self._local.sites[name], self._local.exit_code(name)
+            if code == 0 or code is None:
+                continue
             if code > 0 or site.starts >= _STARTS:
                 raise SituError(f"site {name} has ended, with code {code}:\n{site.last_words}")
             self._say(f"site {name} has ended ({_ending(code)}), and is started again")

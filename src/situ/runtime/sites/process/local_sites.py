@@ -147,6 +147,11 @@ class LocalSites:
         """The sites that were started, and do not run any more."""
         return [name for name, site in self.sites.items() if site.process and site.process.poll() is not None]
 
+    def exit_code(self, name: str) -> int | None:
+        """How a site's process has ended (below 0: by a signal); None while it runs."""
+        process = self.sites[name].process
+        return None if process is None else process.poll()
+
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Ends a site's process, and returns when it is gone."""
         process = self.sites[name].process
