@@ -136,6 +136,24 @@ def test_a_site_that_missed_the_decision_hears_of_it_from_the_others() -> None:
     assert sorted(found) == [(1, 0, 1), (2, 4, 5)]
 
 
+def test_a_source_that_a_new_plan_leaves_out_ends_with_the_version_before() -> None:
+    first = plan_of(sources={"Ping": ("edge", "root")})
+    sources = {("edge", "Ping", "file"): [pings(1, 2), pings(12, 13, first=2)], ("root", "Ping", "file"): [
+        pings(3, 4, first=10), pings(11, 12, first=12)]}  # fmt: skip
+    world = World(["edge", "hub", "root"], sources, 1, pause_s=0.5)
+    deployed(world, first)
+    world.run_for(0.1)
+    second = replace(plan_of(), version=2).starting_at(10_000_000)
+    deployed(world, second, first)
+    world.run_for(60)
+    root = world.sites["root"].site
+    assert root is not None
+    assert root.status()["held"]["Ping"] == "no plan reads it here"
+    assert root.admission.counts == {"late": 0, "rejected": 0, "admitted": 2, "unread": 2}
+    found = [(log.version, row["first"], row["second"]) for log, t in world.results().items() for row in t.to_pylist()]
+    assert sorted(found) == [(1, 0, 1), (1, 10, 11), (2, 2, 3)]
+
+
 # ---- functions
 
 

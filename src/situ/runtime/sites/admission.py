@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
 from situ.runtime.sites.actions import Hold, RowsRead, Taken
-from situ.runtime.sites.messages import LogName
+from situ.runtime.sites.host import Admitted
+from situ.runtime.sites.messages import LogKind, LogName
 from situ.runtime.sites.rows import TIME
 from situ.runtime.sites.running_version import RunningVersion
 from situ.runtime.sites.source_times import StreamTime
@@ -47,8 +48,13 @@ class Admission:
         self.held_rows = waiting
         self._hold()
 
+    def _version_of(self, stream: str) -> RunningVersion | None:
+        """The newest version that reads a stream here."""
+        reading = [v for v in self._site.versions.values() if self._site.name in v.plan.sources.get(stream, ())]
+        return reading[-1] if reading else None
+
     def _take(self, read: RowsRead, now: float) -> bool:
-        version, time = self._site.newest, self.times.get(read.stream)
+        version, time = self._version_of(read.stream), self.times.get(read.stream)
         if time is None or read.source not in time.sources:
             raise SituError(f"{self._site.name} has no source {read.source!r} of {read.stream}")
         if version is None:
@@ -60,24 +66,27 @@ class Admission:
             if admitted.latest_us >= time.limit_us:
                 return False
             source.latest_us = admitted.latest_us
-            self._file(read.stream, admitted.events, admitted.late, admitted.rejected)
+            self._file(version, read.stream, admitted)
         source.position, source.ended, source.seen_at = read.position, read.ended, now
         self._site.open.values[f"source/{read.stream}/{read.source}"] = source.to_json()
         self._site.open.after.append(Taken(read.stream, read.source, read.position))
         return True
 
-    def _file(self, stream: str, events: pa.RecordBatch, late: pa.RecordBatch, rejected: pa.RecordBatch) -> None:
-        """Put admitted rows into the logs of the versions that hold for their times, others into the newest one's."""
-        newest = self._site.versions[max(self._site.versions)]
-        for kind, rows in (("late", late), ("rejected", rejected)):
-            self.counts[kind] += rows.num_rows
-            log = LogName(kind, stream, self._site.name, newest.number)  # type: ignore[arg-type]
-            if rows.num_rows and log in newest.made:
+    def _file(self, newest: RunningVersion, stream: str, admitted: Admitted) -> None:
+        """Put admitted rows into the logs of the versions that hold for their times, others into the newest one's.
+
+        What comes after the time of the last version that reads the stream here is nobody's."""
+        kinds: tuple[tuple[LogKind, pa.RecordBatch], ...] = (("late", admitted.late), ("rejected", admitted.rejected))
+        for kind, rows in kinds:
+            log = LogName(kind, stream, self._site.name, newest.number)
+            is_open = newest.made[log].watermark_us < END
+            self.counts[kind if is_open else "unread"] += rows.num_rows
+            if rows.num_rows and is_open:
                 self._site.open.entries += newest.append(log, rows, BEGINNING)
         filed = 0
         for version in self._site.versions.values():
             log = LogName("events", stream, self._site.name, version.number)
-            mine = rows_between(events, version.plan.starts_us, version.ends_us)
+            mine = rows_between(admitted.events, version.plan.starts_us, version.ends_us)
             if mine.num_rows and log in version.made:
                 part = mine.select(version.host.schema("events", stream).names)
                 self._site.open.entries += version.append(log, part, BEGINNING)
@@ -85,13 +94,12 @@ class Admission:
                 if self._site.name in version.logs.operators[log]:
                     version.fresh.append((log, part))
         self.counts["admitted"] += filed
-        self.counts["unread"] += events.num_rows - filed
+        self.counts["unread"] += admitted.events.num_rows - filed
 
     def promise(self, now: float) -> None:
         """Promise about own streams what can be promised now."""
-        newest = self._site.newest
         for stream, time in self.times.items():
-            if newest is None or self._site.name not in newest.plan.sources.get(stream, ()) or not time.sources:
+            if (newest := self._version_of(stream)) is None:
                 continue
             if time.advance(newest.host.stream(stream), stream in newest.plan.live, now):
                 self._site.open.values[f"promise/{stream}"] = str(time.promise_us)
@@ -112,9 +120,8 @@ class Admission:
         if log.watermark_us == END:
             for kind in ("late", "rejected"):
                 other = version.made[LogName(kind, stream, self._site.name, version.number)]
-                if promise_us == END or version is not self._site.newest:
-                    other.watermark_us = END
-                    self._site.open.values[f"made/{other.name}"] = f"{other.end} {END}"
+                other.watermark_us = END
+                self._site.open.values[f"made/{other.name}"] = f"{other.end} {END}"
 
     def _hold(self) -> None:
         """Hold streams of which too much is kept for readers, or whose rows wait for a decision."""
@@ -126,7 +133,10 @@ class Admission:
                 if log is not None and kept > self._site.settings.quota:
                     slowest = min(log.readers, key=lambda site: log.readers[site].committed)
                     reason = f"{kept:,} bytes wait for {slowest}"
-            if any(rows.stream == stream for rows in self.held_rows):
+            newest = self._version_of(stream)
+            if newest is None or newest.ends_us <= self.times[stream].promise_us < END:
+                reason = "no plan reads it here"
+            elif any(rows.stream == stream for rows in self.held_rows):
                 reason = "it waits for the decision about a plan"
             if reason != self.held.get(stream, ""):
                 self.held[stream] = reason
@@ -134,16 +144,11 @@ class Admission:
 
     def wakes(self, now: float) -> list[float]:
         """When, without rows, there may be more to promise to those who ask."""
-        newest = self._site.newest
-        moments = (
-            []
-            if newest is None
-            else [
-                time.wakes_at(newest.host.stream(stream), stream in newest.plan.live, now)
-                for stream, time in self.times.items()
-                if self._site.name in newest.plan.sources.get(stream, ())
-            ]
-        )
+        moments = [
+            time.wakes_at(newest.host.stream(stream), stream in newest.plan.live, now)
+            for stream, time in self.times.items()
+            if (newest := self._version_of(stream)) is not None
+        ]
         return [moment for moment in moments if moment is not None]
 
 
