@@ -87,6 +87,7 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     yield from _placement(say)
     yield from _moving(say)
     yield from _heartbeat(say)
+    yield from _sites(say)
     yield from _simulated_sites(say)
 
 
@@ -176,6 +177,13 @@ def _moving(say: Say) -> Iterator[BenchFigure]:
 
     yield from figures_of(mobility.SECTIONS, say)
     yield from figures_of(reuse.SECTIONS, say)
+
+
+def _sites(say: Say) -> Iterator[BenchFigure]:
+    from situ.bench.sites import latency, restart, throughput
+
+    for section in (throughput, latency, restart):
+        yield from section(say)
 
 
 def _heartbeat(say: Say) -> Iterator[BenchFigure]:

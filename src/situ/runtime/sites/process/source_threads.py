@@ -12,7 +12,7 @@ from situ.runtime.sites.sources.source import SiteSource
 #: Pieces of a source that the site has not committed, at most: one that is committed, and one that waits.
 _UNTAKEN = 2
 #: How often a source that had nothing is asked again.
-_PAUSE_S = 0.02
+_PAUSE_S = 0.005
 
 
 class SourceThread:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from situ.core.errors import StateError
 from situ.core.types import to_arrow
 from situ.graph.query import Stream
-from situ.io.files.arriving import ArrivingFileReader, check_files, is_hidden, require_directory
+from situ.io.files.arriving import ArrivingFileReader, check_files, require_directory
 from situ.io.files.root import Root
 from situ.io.permissions import PRIVATE
 from situ.io.rows.ahead import reject_ahead
@@ -29,6 +29,9 @@ from situ.runtime.sites.sources.source import (
     position_to_text,
     slices,
 )
+
+#: A directory whose last change is so long ago, and has been seen, has no other files than then.
+_SETTLED_NS = 2_000_000_000
 
 
 class ArrivingFiles:
@@ -46,6 +49,7 @@ class ArrivingFiles:
         if not self._list.exists():
             check_files(directory, stream)
             PRIVATE.make_directory(work)
+        self._is_flat, self._scanned_ns = False, 0
         self._reader = ArrivingFileReader(stream, Root.of(directory))
         self._no_events = pa.schema([(a.name, to_arrow(a.type)) for a in stream.attributes]).empty_table()
 
@@ -122,9 +126,20 @@ class ArrivingFiles:
 
     def _arrived(self, seen: set[str]) -> list[str]:
         """Names of files that were not there before, the oldest first."""
+        changed_ns = self._directory.stat().st_mtime_ns
+        # Times of directories are coarse: one that has changed just now may change again without a sign of it.
+        if self._is_flat and changed_ns == self._scanned_ns and time.time_ns() - changed_ns > _SETTLED_NS:
+            return []
         found: list[tuple[int, str]] = []
-        for path in self._directory.rglob("*"):
-            name = str(path.relative_to(self._directory))
-            if name not in seen and path.is_file() and not is_hidden(path, self._directory):
-                found.append((path.stat().st_mtime_ns, name))
+        folders, self._is_flat, self._scanned_ns = [self._directory], True, changed_ns
+        while folders:
+            folder = folders.pop()
+            for entry in os.scandir(folder):
+                if entry.name.startswith((".", "_")):
+                    continue
+                if entry.is_dir():
+                    folders.append(Path(entry.path))
+                    self._is_flat = False
+                elif (name := str(Path(entry.path).relative_to(self._directory))) not in seen:
+                    found.append((entry.stat().st_mtime_ns, name))
         return [name for _, name in sorted(found)]
