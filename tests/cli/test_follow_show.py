@@ -21,11 +21,11 @@ from situ.cli.follow_summary import FollowSummary, change_line, figures_line, la
 from situ.core.errors import QueryError
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, TimePassed
 from situ.runtime.spark.sinks.result_tables import Tables, table_to_bytes
 from situ.runtime.spark.stages.output import TaggedOutput
 from situ.service.figures import MicroBatch, StreamCounts, StreamTotals
 from situ.service.rules import Change
+from situ.service.told import Began, Progressed, RulesChanged, RulesRefused, TimePassed
 
 if TYPE_CHECKING:
     pass

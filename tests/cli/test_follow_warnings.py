@@ -6,8 +6,8 @@ import pytest
 
 from situ.cli.follow_show import JsonLines, Lines, Screen, Show
 from situ.cli.options import error_to_json
-from situ.runtime.spark.follow.follow import Warned
 from situ.service.figures import StreamTotals
+from situ.service.told import Warned
 
 
 @pytest.mark.parametrize("kind", [Lines, Screen])

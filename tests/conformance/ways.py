@@ -6,6 +6,7 @@ from conformance.batch_stage import BatchStage
 from conformance.by_oracle import Oracle
 from conformance.embedded import InPieces, Whole
 from conformance.question import Executor
+from conformance.simulated_sites import Sites
 from conformance.stream_stage import StreamStage
 
 ENGINES: dict[str, Executor] = {
@@ -16,7 +17,7 @@ ENGINES: dict[str, Executor] = {
     "batch stage": BatchStage(),
     "stream stage": StreamStage(),
 }
-WAYS: dict[str, Executor] = {"oracle": Oracle(), **ENGINES}
+WAYS: dict[str, Executor] = {"oracle": Oracle(), **ENGINES, "sites": Sites()}
 
 #: Where rows are divided among tasks, no task sees all rows of one event, so these must be equal. Files in which they
 #: are not are no questions for those.

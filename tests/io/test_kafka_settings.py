@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from situ.core.errors import InputError
+from situ.io.kafka_address import KafkaAddress
 from situ.io.kafka_settings import settings_in_file
-from situ.runtime.spark.inputs.kafka import KafkaAddress, kafka_error
+from situ.runtime.spark.inputs.kafka import kafka_error
 
 FILE = """\
 # for the city's brokers

@@ -134,5 +134,7 @@ def test_the_command_line_says_when_the_first_silence_begins(tmp_path: Path) -> 
     ]
     assert "0 complex events" in situ(*arguments)[1]
     assert "1 complex event" in situ(*arguments, "--start", "1970-01-01T00:00:02")[1]
+    follow = situ(*arguments, "--follow", "--start", "1970-01-01T00:00:02")
+    assert "--start is for tables and for streams on Spark" in follow[2]
     code, _, error = situ(*arguments, "--start", "soon")
     assert (code, "--start 'soon' is no time" in error) == (1, True)

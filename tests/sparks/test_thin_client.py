@@ -30,7 +30,8 @@ import importlib.util, sys
 from pathlib import Path
 import situ
 from situ.runtime.spark.session.errors import SparkError, spark_errors
-from situ.runtime.spark.inputs.kafka import KafkaAddress, kafka_errors
+from situ.io.kafka_address import KafkaAddress
+from situ.runtime.spark.inputs.kafka import kafka_errors
 from situ.runtime.spark.follow.query_errors import as_situ_errors
 
 address, folder = sys.argv[1], Path(sys.argv[2])

@@ -15,8 +15,8 @@ from situ.bench.peer import PeerRun
 from situ.bench.workload import Workload, query_text, stream_on_disk
 from situ.core.errors import SituError
 
-#: What a workload can run on. The last one runs it as a streaming query.
-Engine: TypeAlias = Literal["embedded", "spark", "spark-streaming"]
+#: What a workload can run on. The third one runs it as a streaming query, the last one as three processes.
+Engine: TypeAlias = Literal["embedded", "spark", "spark-streaming", "sites"]
 
 #: The median of this many warm runs is the figure.
 WARM_RUNS = 3
@@ -91,6 +91,11 @@ def timer(engine: Engine, master: str | None = None, conf: Mapping[str, str] | N
     """What runs queries on an engine; a Spark session lives as long as it is needed."""
     if engine == "embedded":
         yield time_embedded
+        return
+    if engine == "sites":
+        from situ.bench.sites import time_sites
+
+        yield time_sites
         return
     from situ.runtime.spark.session.session import borrowed_session
 

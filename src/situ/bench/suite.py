@@ -99,6 +99,8 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     yield from _moving(say)
     yield from _heartbeat(say)
     yield from _rules(say)
+    yield from _sites(say)
+    yield from _simulated_sites(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[BenchFigure]:
@@ -197,6 +199,13 @@ def _moving(say: Say) -> Iterator[BenchFigure]:
     yield from figures_of(reuse.SECTIONS, say)
 
 
+def _sites(say: Say) -> Iterator[BenchFigure]:
+    from situ.bench.sites import latency, restart, throughput
+
+    for section in (throughput, latency, restart):
+        yield from section(say)
+
+
 def _heartbeat(say: Say) -> Iterator[BenchFigure]:
     from situ.bench.heartbeat import heartbeat
 
@@ -209,6 +218,12 @@ def _rules(say: Say) -> Iterator[BenchFigure]:
     from situ.bench.sections import figures_of
 
     yield from figures_of(rules.SECTIONS, say)
+
+
+def _simulated_sites(say: Say) -> Iterator[BenchFigure]:
+    from situ.bench.site_simulation import simulation_figures
+
+    yield from simulation_figures(say)
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from situ.cli.options import AsJson, EngineName, Functions, QueryFile, error_to_
 from situ.cli.panels import EXPERIMENTS, RUN, CommandsByPanel
 from situ.cli.planning import planning
 from situ.cli.run_options import RunOptions
+from situ.cli.sites import sites
 from situ.core.errors import SituWarning
 
 app = typer.Typer(
@@ -129,6 +130,11 @@ def run(options: RunOptions) -> None:
 
     situ run braking.situ --follow --source Vehicle=kafka://broker:9092/vehicles --out kafka://broker:9092/braking
     --checkpoint state --every 1s --metrics 9400
+
+    The same without Java, in this process, on a machine that is small:
+
+    situ run braking.situ --follow --engine embedded --source Vehicle=mqtt://broker/vehicles --out found
+    --checkpoint state
     """
     from situ.cli.engines import chosen_spark
 
@@ -136,7 +142,11 @@ def run(options: RunOptions) -> None:
         on = options.engine_options
         engine = "spark" if options.follow and on.engine is None else on.engine
         spark = chosen_spark(engine, on.master, on.conf or [], on.memory)
-        if options.follow:
+        if options.follow and spark is None:
+            from situ.cli.follow_embedded import follow_embedded
+
+            follow_embedded(options, error_to_json if options.as_json else None)
+        elif options.follow:
             from situ.cli.follow import follow_file
 
             follow_file(options, spark, error_to_json if options.as_json else None)
@@ -167,6 +177,7 @@ def bench(options: BenchOptions) -> None:
 
 
 app.add_typer(planning)
+app.add_typer(sites)
 app.add_typer(lab, name="lab", rich_help_panel=EXPERIMENTS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import typer
@@ -10,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from situ.bench import flinkcep
-from situ.bench.measure import Engine, Measurement, measure, measure_beside, timer
+from situ.bench.measure import Engine, Measurement, TimeQuery, measure, measure_beside, timer
 from situ.bench.peer import PeerRun
+from situ.bench.sites import time_sites
 from situ.bench.workload import PEER_EVENTS, Pattern, Workload, cache_directory
 from situ.cli.bench_options import BenchOptions
 from situ.cli.engines import chosen_spark
@@ -30,16 +32,17 @@ def bench_workload(options: BenchOptions) -> Measurement:
         grouped=not options.no_group,
     )
     on_spark: Engine = "spark-streaming" if options.engine == "spark-streaming" else "spark"
-    spark = chosen_spark(
-        "spark" if options.engine == "spark-streaming" else options.engine, options.master, options.conf or []
-    )
-
-    if options.peer == "sql" and (spark is None or on_spark != "spark"):
+    if options.engine == "sites":
+        on: AbstractContextManager[TimeQuery] = nullcontext(time_sites)
+    else:
+        engine = "spark" if options.engine == "spark-streaming" else options.engine
+        spark = chosen_spark(engine, options.master, options.conf or [])
+        on = timer("embedded") if spark is None else timer(on_spark, spark.master, spark.conf)
+    if options.peer == "sql" and options.engine not in ("spark", None):
         raise InputError(
             "--peer sql is Spark SQL over tables, and another engine is asked for",
             remedy="Say --engine spark, or --peer flinkcep.",
         )
-    on = timer("embedded") if spark is None else timer(on_spark, spark.master, spark.conf)
     with on as time_query:
         if options.peer is None:
             return measure(time_query, workload, cache_directory())

@@ -32,9 +32,10 @@ class BenchOptions:
         typer.Option(min=1, help="Events that the peer reads. Default: 2,000,000 for FlinkCEP, all for SQL."),
     ] = None
     engine: Annotated[
-        Literal["spark", "spark-streaming", "embedded"] | None,
+        Literal["spark", "spark-streaming", "embedded", "sites"] | None,
         typer.Option(
-            help="As for `situ run`; spark-streaming measures warm micro-batches of a streaming query.",
+            help="As for `situ run`; spark-streaming measures warm micro-batches of a streaming query, sites three "
+            "processes: source, operator, root.",
             show_default=False,
         ),
     ] = None

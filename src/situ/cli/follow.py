@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ from situ.cli.engines import OnSpark
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.run import addresses_of_streams, say_if_compiling
 from situ.cli.run_options import SHOWN, FollowOptions, RunOptions, refuse_with_follow, time_given
+from situ.cli.stop_signals import stop_signals
 from situ.core.errors import InputError, SituError
 from situ.core.time import format_duration, parse_duration
 from situ.graph.operators import OperatorGraph
@@ -231,23 +231,3 @@ def quiet_after(ended: threading.Event) -> Iterator[None]:
     except Exception:
         if not ended.is_set():
             raise
-
-
-@contextmanager
-def stop_signals(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask to stop; a second one does not wait for that."""
-
-    def asked(number: int, frame: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

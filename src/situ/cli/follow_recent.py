@@ -13,24 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from situ.cli.recent_events import RecentEvents, latest
 from situ.io.permissions import PRIVATE
 from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table, table_to_bytes
 from situ.runtime.spark.stages.output import COMPLEX_EVENT, TaggedOutput
 
 _ROWS = "name string, rows bigint, packed binary"
 _ARROW = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("packed", pa.binary())])
-
-
-@dataclass(frozen=True)
-class RecentEvents:
-    """Complex events of a subscription in some micro-batches: how many, and the last of them."""
-
-    count: int
-    last: pa.Table
 
 
 @dataclass(frozen=True)
@@ -73,17 +65,6 @@ class LastFew:
         ]
         if rows:
             yield pa.RecordBatch.from_pylist(rows, _ARROW)
-
-
-def latest(tables: list[pa.Table], limit: int) -> pa.Table:
-    """The last rows by time, in order.
-
-    >>> latest([pa.table({"n": [1, 2], "_time": [5, 7]}), pa.table({"n": [3], "_time": [6]})], 2).to_pydict()
-    {'n': [3, 2], '_time': [6, 7]}
-    """
-    joined = pa.concat_tables(tables)
-    order = pc.sort_indices(joined, sort_keys=[("_time", "ascending")])
-    return joined.take(order[max(len(order) - limit, 0) :])
 
 
 @dataclass(frozen=True)

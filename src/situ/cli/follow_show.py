@@ -17,7 +17,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from situ.cli.follow_recent import RecentDirectory, RecentEvents, latest
 from situ.cli.follow_summary import (
     FollowSummary,
     batch_to_json,
@@ -28,10 +27,11 @@ from situ.cli.follow_summary import (
     moment,
     size,
 )
+from situ.cli.recent_events import Recent, RecentEvents, latest
 from situ.cli.show import cell, complex_event_table, rows_of
 from situ.core.errors import SituError
-from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused, TimePassed, Told, Warned
 from situ.service.figures import StreamTotals
+from situ.service.told import Began, Progressed, RulesChanged, RulesRefused, TimePassed, Told, Warned
 
 #: Between two lines of figures.
 LINE_S = 5.0
@@ -57,7 +57,7 @@ class Show(AbstractContextManager["Show"], Protocol):
 class _Shown:
     """What all ways of showing have in common."""
 
-    def __init__(self, totals: StreamTotals, recent: RecentDirectory | None) -> None:
+    def __init__(self, totals: StreamTotals, recent: Recent | None) -> None:
         self.totals, self.recent = totals, recent
         self.refused = 0
         self.counts: Counter[str] = Counter()
@@ -81,7 +81,7 @@ class JsonLines(_Shown):
     """One object per line; `event` says what happened."""
 
     def __init__(
-        self, totals: StreamTotals, recent: RecentDirectory | None, error_to_json: Callable[[SituError], dict[str, Any]]
+        self, totals: StreamTotals, recent: Recent | None, error_to_json: Callable[[SituError], dict[str, Any]]
     ):
         super().__init__(totals, recent)
         self._error_to_json = error_to_json
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
 class Lines(_Shown):
     """A line when something happens, and figures every few seconds, if there is anything new."""
 
-    def __init__(self, totals: StreamTotals, recent: RecentDirectory | None, clock: Clock = time.monotonic) -> None:
+    def __init__(self, totals: StreamTotals, recent: Recent | None, clock: Clock = time.monotonic) -> None:
         super().__init__(totals, recent)
         self._clock = clock
         self._rate = Rate(clock)
@@ -184,7 +184,7 @@ class Lines(_Shown):
 class Screen(_Shown):
     """Figures and the last complex events in place, changes of rules below them."""
 
-    def __init__(self, totals: StreamTotals, recent: RecentDirectory | None) -> None:
+    def __init__(self, totals: StreamTotals, recent: Recent | None) -> None:
         super().__init__(totals, recent)
         self._rate = Rate(time.monotonic)
         self._last: dict[str, RecentEvents] = {}

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from situ.core.time import format_time
-from situ.runtime.spark.follow.follow import RulesChanged
 from situ.service.figures import MicroBatch, StreamCounts, StreamTotals
+from situ.service.told import RulesChanged
 
 
 def moment(seconds: float | None) -> str:

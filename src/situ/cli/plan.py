@@ -85,6 +85,10 @@ def plan_file(options: PlanOptions) -> PlanResult:
             svg.write_text(plan_to_svg(planned.problem, planned.plan), encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot write the picture: {error.strerror}", place=str(svg)) from error
+    if options.out is not None:
+        from situ.cli.site_plans import write_placed_plan
+
+        write_placed_plan(options.problem.file, planned.problem, planned.plan, options.out)
     return planned
 
 

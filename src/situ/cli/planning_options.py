@@ -92,6 +92,10 @@ class PlanOptions:
         ),
     ] = "auto"
     svg: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the plan to a file.", show_default=False)] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PLAN", help="Write the plan to a file, for `situ deploy`.", show_default=False),
+    ] = None
     functions: Functions = None
     as_json: AsJson = False
 

@@ -222,13 +222,19 @@ def refuse_without_follow(options: RunOptions) -> None:
 def refuse_with_follow(options: RunOptions) -> None:
     """Raises InputError for options that make no sense with --follow."""
     follow = options.follow_options
-    if options.engine_options.engine == "embedded":
-        cause, remedy = "--follow runs on Spark, not on the embedded engine", "Leave out --engine embedded."
+    embedded = options.engine_options.engine == "embedded"
+    for_spark = [option for option in ("--every", "--shards", "--levels", "--clock-back-to") if option in follow.given]
+    if embedded and for_spark:
+        cause = f"{for_spark[0]} is for Spark, and the embedded engine is asked for"
+        remedy = f"Leave out {for_spark[0]}, or --engine embedded."
     elif options.overwrite:
         cause = "--follow adds to what is there, and replaces nothing"
         remedy = "Leave out --overwrite. To begin anew, give a new --checkpoint and a new --out."
     elif options.limit is not None:
         cause, remedy = f"--follow shows the last {SHOWN} complex events of each subscription", "Leave out --limit."
+    elif embedded and options.start is not None:
+        cause = "--start is for tables and for streams on Spark, and --follow runs on the embedded engine"
+        remedy = "Leave it out (silences that come first begin with the first event), or say --engine spark."
     elif follow.checkpoint is None:
         cause = "--follow needs a place to keep how far it is"
         remedy = "Add --checkpoint DIR: an empty directory, or one that does not exist yet."

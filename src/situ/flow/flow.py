@@ -347,12 +347,14 @@ class Flow:
                 self._restore_port(table, fitting)
 
     def _begin_no_earlier(self, name: str, passed: int) -> None:
-        program = self.nodes[name].program
-        start_us = program.context.start_us
-        if start_us is not None and start_us < passed:
-            context = replace(program.context, start_us=passed)
-            self.nodes[name] = self._started(replace(program, context=context))
-            self._order_nodes()
+        """Let a silence that comes first in a new operator begin when time has passed so far. Such an operator runs by
+        itself."""
+        node = self.nodes[name]
+        if isinstance(node, RuleNode):
+            program, start_us = node.program, node.program.context.start_us
+            if start_us is not None and start_us < passed:
+                self._removed(name)
+                self._start(replace(program, context=replace(program.context, start_us=passed)))
 
     def _add_operator(self, program: RuleProgram) -> None:
         """A rule that brings its state along runs by itself: the others may have come further."""

@@ -99,15 +99,22 @@ class PostgresqlAddress:
 
 
 def upsert_rows(
-    address: PostgresqlAddress, table: str, rows: pa.Table, columns: Mapping[str, str], query_id: str, batch_id: int
+    address: PostgresqlAddress,
+    table: str,
+    rows: pa.Table,
+    columns: Mapping[str, str],
+    query_id: str,
+    batch_id: int,
+    first: int | None = None,
 ) -> None:
     """Makes the table's rows of this batch those that are given, neither more nor fewer, in one transaction.
 
-    `table` is `name` or `schema.name`, and is made if it is not there; `columns` has the types of its columns.
+    `table` is `name` or `schema.name`, and is made if it is not there; `columns` has the types of its columns. With
+    `first`, rows have numbers from there on in a batch that has no end: others of it stay as they are.
     """
     require_psycopg()
     with _connected(address, f"batch {batch_id} cannot be written to table '{table}'") as connection:
-        _upsert(connection, rows, table, columns, query_id, batch_id)
+        _upsert(connection, rows, table, columns, query_id, batch_id, first)
 
 
 def require_columns(address: PostgresqlAddress, tables: Mapping[str, Mapping[str, str]]) -> None:
@@ -134,8 +141,8 @@ def require_psycopg() -> None:
         raise InputError("PostgreSQL needs the package psycopg, which is not installed", remedy=remedy)
 
 
-def rows_to_copy(rows: pa.Table, columns: Mapping[str, str]) -> Iterator[bytes]:
-    """Rows as COPY reads them: numbered, comma-separated, every value in quotes, and nothing at all for null.
+def rows_to_copy(rows: pa.Table, columns: Mapping[str, str], first: int = 0) -> Iterator[bytes]:
+    """Rows as COPY reads them: numbered from `first` on, comma-separated, every value in quotes, and nothing for null.
 
     >>> b"".join(rows_to_copy(pa.table({"lane": ["a", None, ""]}), {"lane": "text"}))
     b'"0","a"\\n"1",\\n"2",""\\n'
@@ -144,7 +151,7 @@ def rows_to_copy(rows: pa.Table, columns: Mapping[str, str]) -> Iterator[bytes]:
     for start in range(0, rows.num_rows, _COPY_ROWS):
         part = rows.slice(start, _COPY_ROWS)
         values = [_as_text(part.column(name), type_) for name, type_ in columns.items()]
-        numbers = pa.array(range(start, start + part.num_rows), pa.int64())
+        numbers = pa.array(range(first + start, first + start + part.num_rows), pa.int64())
         out = io.BytesIO()
         pyarrow.csv.write_csv(pa.table([numbers, *values], names=["_row", *columns]), out, options)
         yield out.getvalue()
@@ -215,7 +222,13 @@ def _first_line(error: Exception) -> str:
 
 
 def _upsert(
-    connection: Connection[Any], rows: pa.Table, table: str, columns: Mapping[str, str], query_id: str, batch_id: int
+    connection: Connection[Any],
+    rows: pa.Table,
+    table: str,
+    columns: Mapping[str, str],
+    query_id: str,
+    batch_id: int,
+    first: int | None,
 ) -> None:
     from psycopg import sql
 
@@ -231,11 +244,13 @@ def _upsert(
     run(sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0").format(incoming, listed, target))
     into = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(incoming, listed)
     with connection.cursor() as cursor, cursor.copy(into) as copy:
-        for text in rows_to_copy(rows, columns):
+        for text in rows_to_copy(rows, columns, first or 0):
             copy.write(text)
     # Values stand in the statements themselves: a statement with parameters may have no name with a `%` in it.
     query, batch, count = sql.Literal(query_id), sql.Literal(batch_id), sql.Literal(rows.num_rows)
     run(_insert(target, incoming, names, query, batch))
+    if first is not None:
+        return
     gone = "DELETE FROM {} WHERE _query = {} AND _batch = {} AND _row >= {}"
     run(sql.SQL(gone).format(target, query, batch, count))
 
@@ -350,3 +365,41 @@ def type_fits(type_: str, column: str) -> bool:
     if asked:
         return column == "numeric"
     return base in _WIDER.get(type_, set()) and (base != "numeric" or column == "numeric")
+
+
+_ARROW_TYPES = {
+    pa.bool_(): "boolean",
+    pa.int8(): "smallint",
+    pa.int16(): "smallint",
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float32(): "real",
+    pa.float64(): "double precision",
+    pa.string(): "text",
+    pa.large_string(): "text",
+    pa.null(): "text",
+    pa.binary(): "bytea",
+    pa.large_binary(): "bytea",
+    pa.date32(): "date",
+}
+
+
+def arrow_columns(schema: pa.Schema) -> dict[str, str]:
+    """The columns of a table for rows of an Arrow schema, with their types, without the key.
+
+    >>> arrow_columns(pa.schema([("speed", pa.float64()), ("at", pa.timestamp("us", "UTC")), ("n", pa.int8())]))
+    {'speed': 'double precision', 'at': 'timestamp with time zone', 'n': 'smallint'}
+    """
+    columns: dict[str, str] = {}
+    for column in schema:
+        require_column_name(column.name, columns)
+        type_ = column.type
+        if pa.types.is_decimal(type_):
+            columns[column.name] = f"numeric({type_.precision},{type_.scale})"
+        elif pa.types.is_timestamp(type_):
+            columns[column.name] = f"timestamp {'with' if type_.tz else 'without'} time zone"
+        elif pa.types.is_duration(type_):
+            columns[column.name] = "interval"
+        else:
+            columns[column.name] = "jsonb" if pa.types.is_nested(type_) else _ARROW_TYPES[type_]
+    return columns

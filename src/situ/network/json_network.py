@@ -5,8 +5,8 @@
  "links": [{"a": "edge", "b": "hub", "latency_ms": 2.5}]}
 ```
 
-Sites may have `x` and `y`, `operators` and `load_per_s`; links may have `hops`, `price` and `capacity_per_s`, as the
-fields of `Site` and `Link`.
+Sites may have `x` and `y`, `operators`, `load_per_s` and `address` (HOST:PORT of its process); links may have
+`hops`, `price` and `capacity_per_s`, as the fields of `Site` and `Link`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from situ.network.json_file import JsonFile, Object
 from situ.network.network import Link, Network, NetworkError, Site
 
 _WHOLE = ("operators", "hops")
-_MAY_BE_NULL = ("x", "y", "operators", "load_per_s", "capacity_per_s")
+_TEXTS = ("name", "a", "b", "address")
+_MAY_BE_NULL = ("x", "y", "operators", "load_per_s", "capacity_per_s", "address")
 
 
 def read_json_network(path: Path) -> Network:
@@ -66,10 +67,10 @@ def _item(file: JsonFile, kind: type[Any], value: Object, where: str) -> Any:
 
 
 def _value(file: JsonFile, name: str, value: object, where: str) -> object:
-    if name in ("name", "a", "b"):
-        return file.expect_text(value, where)
     if value is None and name in _MAY_BE_NULL:
         return None
+    if name in _TEXTS:
+        return file.expect_text(value, where)
     number = file.expect_number(value, where)
     return int(number) if name in _WHOLE and isinstance(number, float) and number.is_integer() else number
 

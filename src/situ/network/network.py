@@ -33,6 +33,7 @@ class Site:
     y: float | None = None
     operators: int | None = None  # at most so many operators may run here (None: no limit)
     load_per_s: float | None = None  # at most so many input events per second for its operators
+    address: str | None = None  # HOST:PORT at which its process listens
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
@@ -17,6 +17,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 _Value: TypeAlias = float | int | None
+_Kind: TypeAlias = Literal["counter", "gauge", "summary"]
+#: Name, kind, what it is, and its samples, by what follows the name.
+Metric: TypeAlias = tuple[str, _Kind, str, dict[str, _Value]]
 
 
 def metrics_text(totals: StreamTotals, running: bool = True) -> str:
@@ -26,8 +29,19 @@ def metrics_text(totals: StreamTotals, running: bool = True) -> str:
     >>> print(metrics_text(StreamTotals(StreamCounts(input=3))).splitlines()[2])
     situ_input_rows_total 3
     """
+    return metrics_to_text(_metrics(totals, running))
+
+
+def metrics_to_text(metrics: Iterable[Metric]) -> str:
+    """Metrics in Prometheus's text format.
+
+    >>> print(metrics_to_text([("cars", "counter", "Cars.", {'{lane="a"}': 3, '{lane="b"}': None})]), end="")
+    # HELP cars Cars.
+    # TYPE cars counter
+    cars{lane="a"} 3
+    """
     lines: list[str] = []
-    for name, kind, about, samples in _metrics(totals, running):
+    for name, kind, about, samples in metrics:
         measured = {suffix: value for suffix, value in samples.items() if value is not None}
         if measured:
             lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
@@ -35,11 +49,7 @@ def metrics_text(totals: StreamTotals, running: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
-_Kind: TypeAlias = Literal["counter", "gauge", "summary"]
-
-
-def _metrics(totals: StreamTotals, running: bool) -> Iterator[tuple[str, _Kind, str, dict[str, _Value]]]:
-    """Name, kind, what it is, and its samples."""
+def _metrics(totals: StreamTotals, running: bool) -> Iterator[Metric]:
     last, state, latency = totals.last, totals.last_with_state, totals.last_with_latency
     counts = totals.counts
     counters: dict[str, tuple[str, int]] = {

@@ -25,8 +25,9 @@ from situ.service.rules import Change
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from situ.runtime.spark.follow.follow import Follower, Told
+    from situ.runtime.spark.follow.follow import Follower
     from situ.runtime.spark.follow.opening import Job
+    from situ.service.told import Told
 
 #: For anything that Spark does; a busy machine may take long.
 DEADLINE_S = 300
@@ -189,7 +190,7 @@ def once(spark: SparkSession, place: Place, rules: str = RISE) -> Follower:
 
 @pytest.mark.slow
 def test_rules_change_while_it_runs_and_it_goes_on_after_a_stop(spark: SparkSession, place: Place) -> None:
-    from situ.runtime.spark.follow.follow import Began, Progressed, RulesChanged, RulesRefused
+    from situ.service.told import Began, Progressed, RulesChanged, RulesRefused
 
     place.rules("high", HIGH)
     place.give(0)

@@ -44,7 +44,7 @@ def written(place: Place, folder: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.storm
 def test_the_clock_is_put_back_and_then_silence_lets_it_go_on(spark: SparkSession, tmp_path: Path) -> None:
-    from situ.runtime.spark.follow.follow import Progressed
+    from situ.service.told import Progressed
 
     place = Place(tmp_path)
     job = Job("q.situ", QUERY, {"Beat": str(tmp_path / "in")}, tmp_path / "ck")

@@ -14,14 +14,8 @@ import pyarrow as pa
 import pytest
 
 from situ.core.errors import InputError
-from situ.runtime.spark.inputs.kafka import (
-    KafkaAddress,
-    kafka_conf,
-    kafka_error,
-    read_messages,
-    require_topic,
-    write_batch,
-)
+from situ.io.kafka_address import KafkaAddress
+from situ.runtime.spark.inputs.kafka import kafka_conf, kafka_error, read_messages, require_topic, write_batch
 from situ.runtime.spark.session.errors import SparkError
 
 if TYPE_CHECKING:
@@ -170,7 +164,8 @@ def test_an_error_says_the_topic_and_the_cause(text: str, cause: str) -> None:
 
 
 WITHOUT_CONNECTOR = """
-from situ.runtime.spark.inputs.kafka import KafkaAddress, read_messages
+from situ.io.kafka_address import KafkaAddress
+from situ.runtime.spark.inputs.kafka import read_messages
 from situ.runtime.spark.session.session import spark_session
 spark = spark_session("local[1]", {"spark.driver.memory": "1g"})
 try:

@@ -60,7 +60,7 @@ def test_rules_that_are_in_force_meet_another_sink(job: Job) -> None:
 def test_a_query_goes_on_when_a_rule_is_refused_and_tells_of_files_that_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from situ.runtime.spark.follow.follow import Progressed, RulesChanged, RulesRefused, Warned
+    from situ.service.told import Progressed, RulesChanged, RulesRefused, Warned
 
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)

@@ -16,8 +16,9 @@ from runtime.spark.tagged_events import ALL_KINDS, FAILED, GRAPH, LATE, OUTPUT, 
 from servers.debian import wait_until
 from servers.mosquitto import Mosquitto, mosquitto
 from servers.postgresql import Postgresql, postgresql
+from situ.io.kafka_address import KafkaAddress
 from situ.runtime.spark.detect import detect_rows
-from situ.runtime.spark.inputs.kafka import KafkaAddress, require_topic
+from situ.runtime.spark.inputs.kafka import require_topic
 from situ.runtime.spark.inputs.stream_sources import open_stream
 from situ.runtime.spark.session.errors import SparkError
 from situ.runtime.spark.sinks.message_sinks import results_to_messages

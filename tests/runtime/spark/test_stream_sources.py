@@ -17,10 +17,12 @@ from runtime.spark.input_comparison import read_by_situ, stream_of
 from runtime.spark.judged_rows import AT, AT_MICROS, CAR, car, follow, split, text
 from situ.core.errors import InputError
 from situ.io.addresses import directory_of, scheme_of
+from situ.io.files.arriving import check_files
 from situ.io.files.json_lines import JsonFormat
+from situ.io.messages import conform_messages
 from situ.runtime.spark.inputs.files import Root
-from situ.runtime.spark.inputs.stream_files import FileReader, check_files
-from situ.runtime.spark.inputs.stream_messages import MessageReader, conform_messages
+from situ.runtime.spark.inputs.stream_files import FileReader
+from situ.runtime.spark.inputs.stream_messages import MessageReader
 from situ.runtime.spark.inputs.stream_rows import NOW_US, rows_type
 from situ.runtime.spark.inputs.stream_sources import open_stream
 
@@ -113,6 +115,7 @@ def test_no_message_is_lost_or_doubled_wherever_bad_ones_stand() -> None:
 
 
 def test_large_messages_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    from situ.io import messages
     from situ.runtime.spark.inputs import stream_messages
 
     sizes = []
@@ -121,7 +124,7 @@ def test_large_messages_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
         sizes.append(piece.num_rows)
         return conform_messages(piece, *rest)
 
-    monkeypatch.setattr(stream_messages, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(messages, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(stream_messages, "conform_messages", conform)
     events, _ = read(*(text("n" * 400) for _ in range(7)))
     assert len(events) == 7
@@ -202,11 +205,11 @@ def test_a_csv_file_without_a_declared_column_is_rejected_line_by_line(tmp_path:
 def test_lines_that_are_rejected_in_several_blocks_keep_their_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from situ.runtime.spark.inputs import stream_files
+    from situ.io.files import arriving
 
     lines = ["nothing", *("x" * (n % 23) for n in range(200))]
     (tmp_path / "a.csv").write_text("\n".join(lines))
-    monkeypatch.setattr(stream_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(arriving, "BLOCK_BYTES", 64)
     _, misfits = rows_of(tmp_path, "a.csv")
     assert [(m["_row"], m["_place"]) for m in misfits] == [
         (line, f"in/a.csv:{number}") for number, line in enumerate(lines, 1) if line
@@ -265,13 +268,13 @@ def test_a_file_that_is_gone_is_an_error_so_that_the_batch_is_repeated(tmp_path:
 
 
 def test_trouble_with_the_disk_is_an_error_and_no_rejected_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from situ.runtime.spark.inputs import stream_files
+    from situ.io.files import arriving
 
     def refuse(file: Path, _: Any) -> Any:
         raise InputError("cannot be read: Input/output error", place=str(file)) from OSError(5, "Input/output error")
 
     (tmp_path / "a.csv").write_text("")
-    monkeypatch.setattr(stream_files, "open_checked_file", refuse)
+    monkeypatch.setattr(arriving, "open_checked_file", refuse)
     with pytest.raises(InputError, match=r"^in/a\.csv: cannot be read: Input/output error"):
         rows_of(tmp_path, "a.csv")
 

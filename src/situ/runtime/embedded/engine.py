@@ -22,7 +22,7 @@ from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END, time_to_micros
 from situ.flow.clock import ONLY_SOURCE, Clock
 from situ.flow.flow import Flow
-from situ.flow.inbox import latest
+from situ.flow.lateness import judge_lateness, late_table
 from situ.flow.moving import under
 from situ.flow.port import Port
 from situ.flow.reusing import ReusingFlow, moving_flow
@@ -206,17 +206,15 @@ class Engine:
         conformed = _conformed(rows, reader.stream)
         if reader.stream.ahead_us is not None:
             conformed = reject_ahead(conformed, reader.stream, int(self.wall_time() * 1e6), f"rows of {name}")
-        before = latest(conformed.times, self._time.latest(name, source))
-        limit = np.where(before == BEGINNING, BEGINNING, before - reader.stream.watermark_us)
-        limit = np.maximum(limit, self._time.passed)
-        late = conformed.times < limit
+        latest_us = self._time.latest(name, source)
+        late, limit = judge_lateness(conformed.times, reader.stream, latest_us, self._time.passed)
         batch = reader.batch(conformed, source=source)
         batch.require(reader.derived)
         self._add(name, batch.take(~late) if late.any() else batch)
         self._time.see(name, int(conformed.times[~late].max(initial=BEGINNING)), now_s, source)
         return self._advance(
             self._time.advance(now_s),
-            late={name: _late_table(conformed.events, late, limit - conformed.times)} if late.any() else {},
+            late={name: late_table(conformed.events, late, limit - conformed.times)} if late.any() else {},
             rejected={name: conformed.rejected} if conformed.rejected.num_rows else {},
             events=len(conformed.times),
         )
@@ -506,8 +504,3 @@ def _arrow_table(rows: ArrowTable, stream: Stream) -> pa.Table:
             remedy=f"Give a table or dicts. The attributes are: "
             f"{', '.join(f'{a.name} {a.type}' for a in stream.attributes)}.",
         ) from error
-
-
-def _late_table(events: pa.Table, late: np.ndarray, lateness: np.ndarray) -> pa.Table:
-    rows = events.filter(pa.array(late))
-    return rows.append_column("_lateness", pa.array(lateness[late], pa.duration("us")))

@@ -88,7 +88,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """Chunks that are read together, and the times between which they lie."""
 
     stream: str
@@ -118,11 +118,11 @@ def read_in_order(
 ) -> Iterator[tuple[Piece, int]]:
     """The pieces of all sources by their first time, each with the first time of what follows it."""
     spans = sorted(
-        (span for name, source in sources.items() for span in _spans(source, readers[name].stream)),
+        (span for name, source in sources.items() for span in spans_in_order(source, readers[name].stream)),
         key=lambda span: (span.first, span.stream),
     )
     with ThreadPoolExecutor(_AHEAD, thread_name_prefix="situ-read") as pool:
-        pending: deque[tuple[_Span, list[Future[Conformed]]]] = deque()
+        pending: deque[tuple[Span, list[Future[Conformed]]]] = deque()
         for number in range(len(spans) + _AHEAD):
             if number < len(spans):
                 span = spans[number]
@@ -135,21 +135,22 @@ def read_in_order(
                 yield _piece(span, [future.result() for future in futures], readers[span.stream]), following
 
 
-def _spans(source: Source | pa.Table, stream: Stream) -> list[_Span]:
+def spans_in_order(source: Source | pa.Table, stream: Stream) -> list[Span]:
+    """The chunks of a source in order of time; those that overlap are one span."""
     chunks: list[Chunk] = [_TableChunk(source, stream)] if isinstance(source, pa.Table) else list(source.chunks())
     chunks = chunks[:1] + [chunk for chunk in chunks[1:] if chunk.rows]  # the first one may still say what is wrong
     ranged = sorted(((*(chunk.time_range or (BEGINNING, END)), n) for n, chunk in enumerate(chunks)))
-    spans: list[_Span] = []
+    spans: list[Span] = []
     for first, last, number in ranged:
         if spans and first <= spans[-1].last:
             before = spans[-1]
-            spans[-1] = _Span(stream.name, (*before.chunks, chunks[number]), before.first, max(last, before.last))
+            spans[-1] = Span(stream.name, (*before.chunks, chunks[number]), before.first, max(last, before.last))
         else:
-            spans.append(_Span(stream.name, (chunks[number],), first, last))
+            spans.append(Span(stream.name, (chunks[number],), first, last))
     return spans
 
 
-def _piece(span: _Span, conformed: list[Conformed], reader: StreamReader) -> Piece:
+def _piece(span: Span, conformed: list[Conformed], reader: StreamReader) -> Piece:
     batches = [reader.batch(rows, chunk) for rows, chunk in zip(conformed, span.chunks, strict=True)]
     rejected = pa.concat_tables([rows.rejected for rows in conformed])
     return Piece(span.stream, concat(batches), rejected)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +37,9 @@ from situ.runtime.spark.session.errors import SparkError
 from situ.runtime.spark.sinks.stream_sinks import Sink
 from situ.runtime.spark.stages.output import TaggedOutput
 from situ.runtime.spark.stages.restart import Restart
-from situ.service.figures import MicroBatch, StreamTotals
-from situ.service.rules import Change, ControlWatch, RuleStore, texts_with
+from situ.service.figures import StreamTotals
+from situ.service.rules import ControlWatch, RuleStore, texts_with
+from situ.service.told import Began, Progressed, RulesChanged, RulesRefused, TimePassed, Told, Warned
 
 #: How often the query is asked how far it is, and how many such looks there are to one at the control directory.
 PERIOD_S, LOOKS = 0.25, 4
@@ -52,63 +52,6 @@ _EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 #: What Spark takes for its own doing, and how much of other errors it is told.
 _INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling a sink: java.lang.InterruptedException"
 _LONGEST = 2000
-
-
-# ---- what happens, as it is told
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """The query runs, with the rules of a number, from a micro-batch on."""
-
-    query: str
-    rules: int
-    batch: int
-    shards: int
-    levels: int
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Progressed:
-    """A micro-batch has ended."""
-
-    batch: MicroBatch
-
-
-@dataclass(frozen=True, slots=True)
-class RulesChanged:
-    """New rules hold from a micro-batch on, for events after `watermark` (seconds since the epoch; None: not known).
-    `pause_s` is how long nothing was read; None: the rules changed while the query did not run."""
-
-    number: int
-    change: Change
-    batch: int
-    watermark: float | None
-    pause_s: float | None
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RulesRefused:
-    """What somebody wrote into the control directory does not hold."""
-
-    error: SituError
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    """Something that a person should know, and that does not end the query."""
-
-    warning: str
-
-
-@dataclass(frozen=True, slots=True)
-class TimePassed:
-    """Time passes: said after every look at the query, a few times in a second."""
-
-
-Told: TypeAlias = Began | Progressed | RulesChanged | RulesRefused | Warned | TimePassed
 
 
 # ---- the query at work

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from situ.core import errors as situ_errors
 from situ.core.errors import SituError, StateError
 from situ.io.addresses import scheme_of
-from situ.runtime.spark.inputs.kafka import KafkaAddress, kafka_error
+from situ.io.kafka_address import KafkaAddress
+from situ.runtime.spark.inputs.kafka import kafka_error
 from situ.runtime.spark.session.errors import SparkError, cause_and_remedy, spark_exceptions
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from situ.core.types import to_arrow
 from situ.graph.query import Stream
 from situ.io.files.by_suffix import open_checked_file
+from situ.io.files.root import Root
 from situ.io.files.source import read_ahead
 from situ.io.rows.conform import Conformed
 from situ.runtime.spark.inputs.columns import to_spark
@@ -23,38 +22,6 @@ REJECTED = "_stream string, _reason string, _row string, _place string"
 
 #: Rows that cross to Spark at once: Spark's own batches have 10,000, and these are columns already.
 _BATCH_ROWS = 100_000
-
-
-@dataclass(frozen=True)
-class Root:
-    """A file or directory as the user wrote it. Tasks run elsewhere, so they are told where it really is."""
-
-    given: str
-    absolute: str
-
-    @classmethod
-    def of(cls, path: Path) -> Self:
-        # A link keeps its name, because the suffix says the format. Spark would take `..` out of a path by itself.
-        named = path.name not in ("", "..")
-        return cls(str(path), str(path.parent.resolve() / path.name if named else path.resolve()))
-
-    def absolute_path(self, file: Path) -> str:
-        """Where a file really is that was found below the root."""
-        return str(Path(self.absolute, file.relative_to(self.given)))
-
-    def shown(self, text: str) -> str:
-        """A text that begins with an absolute path, with the path as the user would write it."""
-        if not text.startswith(self.absolute):
-            return text
-        below = text.removeprefix(self.absolute)
-        return str(Path(self.given, below.lstrip("/"))) if below.startswith("/") else self.given + below
-
-    def shown_uri(self, uri: str) -> str:
-        """
-        >>> Root("data", "/home/me/data").shown_uri("file:///home/me/data/a%20b.parquet")
-        'data/a b.parquet'
-        """
-        return self.shown(unquote(urlsplit(uri).path))
 
 
 def events_in_tasks(spark: SparkSession, root: Root, files: list[Path], stream: Stream) -> DataFrame:

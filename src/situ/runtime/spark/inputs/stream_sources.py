@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 
 from situ.graph.query import Stream
 from situ.io.addresses import SOURCES, directory_of, scheme_of, unknown_address
+from situ.io.kafka_address import KafkaAddress
 from situ.io.mqtt.client import require_paho
-from situ.runtime.spark.inputs.kafka import KafkaAddress, read_messages
+from situ.runtime.spark.inputs.kafka import read_messages
 from situ.runtime.spark.inputs.mqtt import MqttAddress, read_stream
 from situ.runtime.spark.inputs.stream_files import files_to_rows
 from situ.runtime.spark.inputs.stream_messages import messages_to_rows

@@ -24,6 +24,7 @@ from situ.graph.query import AttributeDeclaration, Stream
 from situ.io.files.by_suffix import files_of_one_format, open_source
 from situ.io.files.json_text import rows_to_json
 from situ.io.files.parquet import ParquetFile
+from situ.io.files.root import Root
 from situ.io.rows.ahead import reasons_ahead, with_default_ahead
 from situ.io.rows.column_names import spelt_as_found
 from situ.io.rows.conform import attribute_columns, conversions_to, convert_columns, judge, type_found
@@ -34,7 +35,7 @@ from situ.runtime.spark.inputs.columns import (
     spark_to_arrow,
     time_reading,
 )
-from situ.runtime.spark.inputs.files import REJECTED, Root, events_in_tasks, rejected_in_tasks
+from situ.runtime.spark.inputs.files import REJECTED, events_in_tasks, rejected_in_tasks
 from situ.runtime.spark.inputs.stream_rows import NOW_US, micro_batch_us, now_us_of
 
 #: For a row that only Catalyst finds fault with: `situ.io` takes times without a zone as UTC.

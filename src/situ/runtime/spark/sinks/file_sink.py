@@ -27,9 +27,9 @@ from pyspark.sql import DataFrame
 from situ.core.errors import SituError, StateError
 from situ.io.files.by_suffix import Format
 from situ.io.files.part_files import SUFFIX, TableWriter, result_folder
+from situ.io.files.root import Root
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.sink_names import KIND_FOLDERS
-from situ.runtime.spark.inputs.files import Root
 from situ.runtime.spark.sinks.result_packs import Result, ResultPacker, results_of
 from situ.runtime.spark.sinks.result_tables import Tables
 from situ.runtime.spark.stages.output import COMPLEX_EVENT

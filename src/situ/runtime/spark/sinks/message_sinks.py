@@ -15,19 +15,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from situ.io.files.json_text import rows_to_json
+from situ.io.kafka_address import KafkaAddress
+from situ.io.tagged_results import tagged
 from situ.runtime.spark.inputs import kafka, mqtt
 from situ.runtime.spark.sinks.result_tables import Tables
 from situ.runtime.spark.stages.output import FAILED_CALL
-
-#: The text of a row that was rejected or late; in files it is `_row`, which is a number here.
-TEXT = "_text"
 
 
 @dataclass(frozen=True)
 class KafkaSink:
     """A topic. The key of a message is what tells repetitions, so that a compacted topic holds each result once."""
 
-    address: kafka.KafkaAddress
+    address: KafkaAddress
     tables: Tables
     query: str
 
@@ -74,14 +73,3 @@ class ResultWriter:
             for kind, name, table in self.tables.split(batch):
                 if kind != FAILED_CALL:
                     yield pa.record_batch([rows_to_json(tagged(kind, name, table))], names=["text"])
-
-
-def tagged(kind: str, name: str, table: pa.Table) -> pa.Table:
-    """A result that says what it is.
-
-    >>> tagged("late", "Car", pa.table({"_row": ["{}"]})).to_pylist()
-    [{'_kind': 'late', '_name': 'Car', '_text': '{}'}]
-    """
-    names = ["_kind", "_name", *(TEXT if column == "_row" else column for column in table.column_names)]
-    tags = [pa.repeat(pa.scalar(tag, pa.string()), table.num_rows) for tag in (kind, name)]
-    return pa.table([*tags, *table.columns], names=names)

@@ -12,15 +12,17 @@ from pyspark.sql import DataFrame
 from situ.core.errors import InputError, did_you_mean
 from situ.io.addresses import OUTPUTS, directory_of, scheme_of, unknown_address
 from situ.io.files.by_suffix import Format
+from situ.io.files.root import Root
+from situ.io.kafka_address import KafkaAddress
 from situ.io.mqtt.client import require_paho
 from situ.io.permissions import PRIVATE, Permissions
 from situ.io.postgresql import PostgresqlAddress, require_psycopg
 from situ.io.sink_names import TableNames
-from situ.runtime.spark.inputs.files import Root
-from situ.runtime.spark.inputs.kafka import KafkaAddress, kafka_conf
+from situ.io.tagged_results import TEXT
+from situ.runtime.spark.inputs.kafka import kafka_conf
 from situ.runtime.spark.inputs.mqtt import MqttAddress
 from situ.runtime.spark.sinks.file_sink import FileSink
-from situ.runtime.spark.sinks.message_sinks import TEXT, KafkaSink, MqttSink
+from situ.runtime.spark.sinks.message_sinks import KafkaSink, MqttSink
 from situ.runtime.spark.sinks.postgresql import upsert_batch
 from situ.runtime.spark.sinks.result_packs import ResultPacker, in_order, results_of
 from situ.runtime.spark.sinks.result_tables import Tables

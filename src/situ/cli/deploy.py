@@ -1,0 +1,65 @@
+"""`situ deploy` and `situ stop`: plans for sites that run, and their end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from situ.cli.controlling import control_of
+from situ.cli.run_options import time_given
+from situ.cli.site_options import AFTER, DeployOptions, StopOptions
+from situ.cli.site_plans import plan_in_file
+from situ.core.errors import InputError, SituError
+from situ.core.time import BEGINNING, parse_duration
+from situ.runtime.sites.deployed_plan import DeployedPlan
+
+
+def deploy_file(options: DeployOptions) -> dict[str, Any]:
+    """Gives the plan in a file to all sites that it concerns; says what became of it."""
+    from situ.runtime.sites.deployment import concerned_sites
+
+    plan, control = plan_in_file(options.plan), control_of(options.control)
+    unknown = sorted({*plan.sites} - {*control.addresses})
+    if unknown:
+        raise InputError(
+            f"the plan speaks of site {unknown[0]!r}, and nobody said where it is",
+            place=str(options.plan),
+            remedy="Give it an `address`, HOST:PORT, in the network file.",
+        )
+    reports = {
+        site: report
+        for site, report in control.of_all(control.status, list(control.addresses)).items()
+        if not isinstance(report, SituError)
+    }
+    plan = _as_next_version(plan, reports, options.at)
+    runs_at = {site for site, report in reports.items() if report["versions"]}
+    deployment = control.deploy(plan, tuple(sorted({*concerned_sites(plan), *runs_at})))
+    return {"version": plan.version, "sites": list(deployment.sites), "words": deployment.words()}
+
+
+def _as_next_version(plan: DeployedPlan, reports: dict[str, dict[str, Any]], at: str | None) -> DeployedPlan:
+    """The plan as the version after the one that runs. The first one holds from the beginning."""
+    running = max((report["version"] for report in reports.values()), default=0)
+    if running == 0:
+        return replace(plan, version=1, starts_us=BEGINNING)
+    if at is not None:
+        return replace(plan, version=running + 1, starts_us=time_given("--at", at))
+    latest = [
+        source["latest_us"]
+        for report in reports.values()
+        for source in report["sources"].values()
+        if isinstance(source["latest_us"], int)
+    ]
+    if not latest:
+        raise InputError(
+            "no source has read anything, so there is no telling when the new version should begin",
+            remedy="Say it: --at 2026-03-01T10:00:00.",
+        )
+    return replace(plan, version=running + 1, starts_us=max(latest) + parse_duration(AFTER))
+
+
+def stop_sites(options: StopOptions) -> dict[str, str]:
+    """Asks sites to end; by site, what became of that."""
+    control = control_of(options.control)
+    answers = control.of_all(control.stop, options.sites or list(control.addresses))
+    return {site: answer.cause if isinstance(answer, SituError) else "stops" for site, answer in answers.items()}

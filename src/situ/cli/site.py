@@ -1,0 +1,107 @@
+"""`situ site`: one site of a network, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import partial
+
+from situ.cli.query_file import import_functions
+from situ.cli.site_options import SiteOptions
+from situ.core.errors import InputError
+from situ.io.addresses import shown_address
+from situ.io.permissions import GROUP_READABLE, PRIVATE
+from situ.io.whole_file import write_whole
+from situ.network.load import load_network
+from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.process.local_sites import ADDRESS_FILE
+from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source
+from situ.runtime.sites.process.site_metrics import site_metrics
+from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
+from situ.runtime.sites.sinks.sink import SiteSink
+from situ.runtime.sites.sqlite_journal import SqliteJournal
+from situ.runtime.sites.wire.identity import Identities
+from situ.runtime.sites.wire.outgoing import Address
+from situ.service.certificates import Credentials, identity_of
+from situ.service.prometheus import MetricsServer, metrics_address
+
+
+def run_site(options: SiteOptions) -> None:
+    """Runs a site until it is stopped. Does not return: what Flight keeps open ends with the process."""
+    network = load_network(options.network)
+    network.number(options.name)
+    sources = sources_of(options.source or [])
+    if options.keys is None and not options.insecure:
+        raise InputError(
+            "a site needs certificates, by which sites know each other",
+            remedy="Make them with `situ keys NETWORK --out DIR`, and give --keys DIR/sites/NAME; or, on one machine, "
+            "say --insecure.",
+        )
+    credentials = Credentials.read(options.keys, identity_of(options.name)) if options.keys else None
+    permissions = GROUP_READABLE if options.group_readable else PRIVATE
+    import_functions(options.functions)
+    served_at = metrics_address(options.metrics) if options.metrics is not None else None
+    PRIVATE.make_directory(options.directory)
+    journal = SqliteJournal(options.directory / "journal")
+    addresses = {site.name: Address.parse(site.address) for site in network.sites if site.address}
+    listen = Address.parse(options.listen) if options.listen else _own_address(options.name, addresses)
+
+    def open_sink(plan: DeployedPlan) -> SiteSink:
+        if options.out is None:
+            raise InputError(f"the plan brings results to {options.name}, which has no --out")
+        return open_site_sink(options.out, options.file_format or "parquet", plan, options.directory, permissions)
+
+    setup = SiteSetup(
+        options.name,
+        listen,
+        addresses,
+        Identities.of(options.name, network.names, credentials),
+        list(sources),
+        lambda stream, plan: open_site_source(sources[stream], stream, plan, options.directory),
+        open_sink,
+        partial(_say, options.name),
+    )
+    process = SiteProcess(setup, journal)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: process.stop())
+    write_whole(options.directory / ADDRESS_FILE, f"{process.address}\n")
+    how = "" if credentials else ", without certificates: everybody on this machine may talk to it"
+    _say(options.name, f"listens at {process.address}{how}")
+    if served_at is not None:
+        host, port = served_at
+        server = MetricsServer(lambda: site_metrics(process.report()), port, host)
+        _say(options.name, f"figures for Prometheus are at {server.url}")
+    process.run()
+    journal.close()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def sources_of(sources: list[str]) -> dict[str, str]:
+    """`["Vehicle=incoming"]` -> {"Vehicle": "incoming"}."""
+    addresses: dict[str, str] = {}
+    for source in sources:
+        name, equals, address = source.partition("=")
+        if not equals or not address or "://" in name:
+            raise InputError(
+                f"--source '{shown_address(source)}' names no address or no stream",
+                remedy="Write it as Type=ADDRESS: --source Vehicle=incoming",
+            )
+        if name in addresses:
+            raise InputError(f"two sources for stream '{name}'", remedy="Put the files into one directory.")
+        addresses[name] = address
+    return addresses
+
+
+def _own_address(name: str, addresses: dict[str, Address]) -> Address:
+    if name not in addresses:
+        raise InputError(
+            f"site {name!r} has no `address` in the network",
+            remedy="Write it there, or give --listen HOST:PORT.",
+        )
+    return addresses[name]
+
+
+def _say(name: str, text: str) -> None:
+    print(f"{name}: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,166 @@
+"""The options of the commands that run one site, and that deploy to, ask and stop sites that run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from situ.cli.options import AsJson, Functions
+from situ.cli.run_options import FileFormat, GroupReadable
+
+WIRE, WHERE = "Who may talk to it", "Where the sites are"
+#: A new version begins so long after the latest event that was read, unless somebody says when.
+AFTER = "10 s"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteOptions:
+    """All that a command line of `situ site` says."""
+
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The site's name in the network.", show_default=False)]
+    network: Annotated[
+        Path,
+        typer.Option(
+            metavar="NET",
+            help="Sites and links. Each site that this one talks to has an `address`, HOST:PORT.",
+            show_default=False,
+        ),
+    ]
+    directory: Annotated[
+        Path,
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            help="Keeps what must survive: the plan, what was read, made and not yet taken by others, the state. The "
+            "same command goes on where it stopped, with nothing lost or doubled.",
+            show_default=False,
+        ),
+    ]
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Default: the site's address in the network.", show_default=False),
+    ] = None
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TYPE=ADDRESS",
+            help="The events of a stream that occur here: a directory into which files are moved, mqtt://HOST/TOPIC or "
+            "kafka://HOST:PORT/TOPIC. Once per stream.",
+            show_default=False,
+        ),
+    ] = None
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where results go that the plan brings here: a directory, kafka://, mqtt:// or postgresql://.",
+            show_default=False,
+        ),
+    ] = None
+    file_format: FileFormat = None
+    group_readable: GroupReadable = False
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The site's folder of those that `situ keys` made: DIR/sites/NAME.",
+            show_default=False,
+            rich_help_panel=WIRE,
+        ),
+    ] = None
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            help="Without certificates: everybody on this machine may talk to it. On 127.0.0.1 only.",
+            rich_help_panel=WIRE,
+        ),
+    ] = False
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT",
+            help="Serve figures for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
+            show_default=False,
+        ),
+    ] = None
+    functions: Functions = None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlOptions:
+    """How sites are reached."""
+
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NET",
+            help="The network file, in which sites have an `address`, HOST:PORT.",
+            show_default=False,
+            rich_help_panel=WHERE,
+        ),
+    ] = None
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The folder for control of those that `situ keys` made: DIR/control.",
+            show_default=False,
+            rich_help_panel=WHERE,
+        ),
+    ] = None
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="The sites run without certificates, on 127.0.0.1.", rich_help_panel=WHERE),
+    ] = False
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            help="Instead of all these: the --dir of `situ up`.",
+            show_default=False,
+            rich_help_panel=WHERE,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeployOptions:
+    """All that a command line of `situ deploy` says."""
+
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="What `situ plan --out` wrote.", show_default=False)]
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="A new version of a plan that runs begins at this event time: 2026-03-01T10:00:00, in UTC. Default: "
+            f"{AFTER} after the latest event that was read.",
+            show_default=False,
+        ),
+    ] = None
+    control: ControlOptions = field(default_factory=ControlOptions)
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, slots=True)
+class StopOptions:
+    """All that a command line of `situ stop` says."""
+
+    sites: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SITE]...", help="Default: all that have an address.", show_default=False),
+    ] = None
+    control: ControlOptions = field(default_factory=ControlOptions)
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, slots=True)
+class StatusOptions:
+    """All that a command line of `situ status` says."""
+
+    control: ControlOptions = field(default_factory=ControlOptions)
+    as_json: AsJson = False

@@ -1,0 +1,116 @@
+"""Plans that sites run, from a query, a placement and where events occur."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from situ.core.errors import InputError
+from situ.core.functions import default as registered
+from situ.graph.operators import OperatorGraph
+from situ.io.addresses import shown_address
+from situ.lang.parse import parse
+from situ.lang.query_files import read_text
+from situ.lang.resolve import resolve
+from situ.network.network import Network
+from situ.placement.plan import Plan
+from situ.placement.problem import Problem
+from situ.runtime.given import given_by_stream
+from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_of_json, plan_to_json
+
+#: stream -> site -> address
+SiteSources = dict[str, dict[str, str]]
+
+
+def site_sources(graph: OperatorGraph, network: Network, sources: Sequence[str]) -> SiteSources:
+    """`["Vehicle@north=cars.parquet"]` -> {"Vehicle": {"north": "cars.parquet"}}, for every stream of the query."""
+    addresses: SiteSources = {}
+    for source in sources:
+        where, equals, address = source.partition("=")
+        stream, at, site = where.partition("@")
+        if not (equals and at and stream and site and address) or "://" in where:
+            raise InputError(
+                f"--source '{shown_address(source)}' does not say which stream, at which site, from where",
+                remedy="Write it as Type@SITE=PATH: --source Vehicle@north=north.parquet",
+            )
+        network.number(site)
+        if site in addresses.setdefault(stream, {}):
+            raise InputError(f"two sources of stream '{stream}' at {site}", remedy="Put the files into one directory.")
+        addresses[stream][site] = address
+    return given_by_stream(graph, addresses, "source", "--source {}@SITE=PATH")
+
+
+def central_site(network: Network, sites: Sequence[str]) -> str:
+    """The site to which these have the least latency together; of several, the first by name.
+
+    >>> from situ.network.network import Link, Site
+    >>> links = Link("edge", "hub", latency_ms=2), Link("hub", "root", latency_ms=10)
+    >>> central_site(Network((Site("edge"), Site("hub"), Site("root")), links), ["edge", "root"])
+    'edge'
+    """
+    latencies = np.sum([network.ways_from(network.number(site)).latency_ns for site in sites], axis=0)
+    return min(network.names, key=lambda name: (int(latencies[network.number(name)]), name))
+
+
+def functions_of(names: Sequence[str] | None = None) -> tuple[NamedFunction, ...]:
+    """The users' functions that are registered here, as plans name them."""
+    functions = [registered.lookup(name) for name in (registered.names if names is None else names)]
+    return tuple(NamedFunction(f.name, str(f.returns), f.path) for f in functions if f is not None)
+
+
+def gathered_plan(query: Path, graph: OperatorGraph, sources: SiteSources, root: str, bounded: bool) -> DeployedPlan:
+    """All operators at one site, which gets all events and has the results."""
+    operators = {operator.name: OperatorPlace(root) for operator in graph.operators}
+    return deployed(query, sources, operators, root, bounded)
+
+
+def placed_plan(query: Path, sources: SiteSources, problem: Problem, plan: Plan, bounded: bool) -> DeployedPlan:
+    """What a mechanism says about places. All inputs are pushed: sites do not pull yet."""
+    names = problem.network.names
+    operators = {
+        operator.name: OperatorPlace(names[placed.site])
+        for operator, placed in zip(problem.operators, plan.placed, strict=True)
+    }
+    return deployed(query, sources, operators, names[problem.root], bounded)
+
+
+def write_placed_plan(query: Path, problem: Problem, plan: Plan, out: Path) -> None:
+    """Writes what a mechanism says to a file that `situ deploy` takes. Sources are where the rates say that events
+    occur."""
+    graph, names = resolve(parse(query)), problem.network.names
+    sources: SiteSources = {}
+    for stream in graph.streams:
+        if stream.name not in problem.sources:
+            raise InputError(
+                f"no operator reads stream {stream.name}, and no rate says where it occurs",
+                place=str(query),
+                remedy="Take it out of the query.",
+            )
+        sources[stream.name] = {names[site]: "" for site in problem.sources[stream.name].sites.tolist()}
+    out.write_text(plan_to_json(placed_plan(query, sources, problem, plan, bounded=False)) + "\n", encoding="utf-8")
+
+
+def deployed(
+    query: Path, sources: Mapping[str, Mapping[str, str]], operators: dict[str, OperatorPlace], root: str, bounded: bool
+) -> DeployedPlan:
+    return DeployedPlan(
+        version=1,
+        query=read_text(query),
+        sources={stream: tuple(sorted(sites)) for stream, sites in sources.items()},
+        operators=operators,
+        results=(root,),
+        functions=functions_of(),
+        bounded=bounded,
+    )
+
+
+def plan_in_file(file: Path) -> DeployedPlan:
+    """The plan that `situ plan --out` wrote."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InputError(f"the plan cannot be read: {cause}", place=str(file)) from None
+    return plan_of_json(text, str(file))

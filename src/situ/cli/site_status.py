@@ -1,0 +1,135 @@
+"""`situ status`: how the sites of a network are, and who waits for whom."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from situ.cli.controlling import control_of
+from situ.cli.show import console_for_all_columns
+from situ.cli.site_options import StatusOptions
+from situ.core.errors import SituError
+from situ.runtime.sites.messages import LogName
+
+#: Between the two looks that rates are made of.
+_BETWEEN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStatus:
+    """A site in the words of `situ status`. Rates are those of the last second; None where a site does not answer.
+
+    `lag_s` is how far its operators are behind the largest event time that some source has read.
+    """
+
+    site: str
+    operators: tuple[str, ...] = ()
+    in_per_s: float | None = None
+    out_per_s: float | None = None
+    outstanding: int = 0
+    lag_s: float | None = None
+    journal_bytes: int = 0
+    restarts: int = 0
+    waits: tuple[str, ...] = ()
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("site", "in_per_s", "out_per_s", "outstanding", "lag_s", "journal_bytes", "restarts", "report")
+        values = {name: getattr(self, name) for name in names}
+        return values | {"operators": list(self.operators), "waits": list(self.waits)}
+
+
+def statuses(options: StatusOptions) -> list[SiteStatus]:
+    """All sites, asked twice."""
+    control = control_of(options.control)
+    names = list(control.addresses)
+    before, begin = control.of_all(control.status, names), time.monotonic()
+    time.sleep(_BETWEEN_S)
+    after, seconds = control.of_all(control.status, names), time.monotonic() - begin
+    latest = max((_latest_us(report) for report in after.values() if isinstance(report, dict)), default=None)
+    return [_status(site, before[site], after[site], seconds, latest) for site in names]
+
+
+def _status(
+    site: str, before: dict[str, Any] | SituError, after: dict[str, Any] | SituError, seconds: float, latest: int | None
+) -> SiteStatus:
+    if isinstance(after, SituError) or isinstance(before, SituError):
+        error = after if isinstance(after, SituError) else before
+        assert isinstance(error, SituError)
+        return SiteStatus(site, waits=(error.cause,))
+    versions = after["versions"].values()
+    waits = {wait for version in versions for wait in version["waits_for"]}
+    waits |= {f"{other}: {link['waits']}" for other, link in after["process"]["links"].items() if link["waits"]}
+    waits |= {f"{stream} is not read: {reason}" for stream, reason in after["held"].items()}
+    waits |= {f"{peer}: {words}" for peer, words in after["peers"].items() if words not in ("heard", "not heard yet")}
+    passed = [p for version in versions for p in _promises(version)]
+    return SiteStatus(
+        site,
+        tuple(dict.fromkeys(name for version in versions for name in version["operators"])),
+        (_events(after, "in") - _events(before, "in")) / seconds,
+        (_events(after, "out") - _events(before, "out")) / seconds,
+        sum(
+            log["events"] - min(r["committed"] for r in log["readers"].values())
+            for version in versions
+            for log in version["made"].values()
+            if log["readers"]
+        ),
+        (latest - min(passed)) / 1e6 if passed and latest is not None else None,
+        sum(log["bytes"] for version in versions for log in version["made"].values()),
+        after["lives"] - 1,
+        tuple(sorted(waits)),
+        after,
+    )
+
+
+def _events(report: dict[str, Any], direction: str) -> int:
+    """Rows that came to a site, from its sources and from other sites; or rows that it made."""
+    streams = report["sources"].keys()
+    count = 0
+    for version in report["versions"].values():
+        for name, log in version["made"].items():
+            is_source = LogName.parse(name).type in streams
+            count += log["events"] if is_source == (direction == "in") else 0
+        if direction == "in":
+            count += sum(log["committed"] for log in version["read"].values() if log["promise_us"] != "end")
+    return count
+
+
+def _latest_us(report: dict[str, Any]) -> int:
+    times = [source["latest_us"] for source in report["sources"].values()]
+    return max((t for t in times if isinstance(t, int)), default=0)
+
+
+def _promises(version: dict[str, Any]) -> list[int]:
+    return [log["promise_us"] for log in version["read"].values() if isinstance(log["promise_us"], int)]
+
+
+def show_statuses(sites: list[SiteStatus]) -> None:
+    console = console_for_all_columns()
+    table = Table(box=box.SIMPLE)
+    for column in ("site", "operators"):
+        table.add_column(column)
+    for column in ("in/s", "out/s", "outstanding", "lag", "journal", "restarts"):
+        table.add_column(column, justify="right")
+    for s in sites:
+        cells = [
+            _rate(s.in_per_s),
+            _rate(s.out_per_s),
+            f"{s.outstanding:,}",
+            "" if s.lag_s is None else f"{s.lag_s:,.1f} s",
+        ]
+        cells += [f"{s.journal_bytes:,}", str(s.restarts)]
+        table.add_row(*map(Text, (s.site, ", ".join(s.operators), *cells)))
+    console.print(table)
+    for s in sites:
+        for wait in s.waits:
+            console.print(Text(f"{s.site} waits for {wait}", style="yellow"))
+
+
+def _rate(per_s: float | None) -> str:
+    return "" if per_s is None else f"{per_s:,.0f}"

@@ -1,0 +1,278 @@
+"""`situ up`: all sites of a network on one machine."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from situ.cli.query_file import import_functions, read_query
+from situ.cli.results import ResultFolder
+from situ.cli.run_options import SHOWN
+from situ.cli.site_plans import SiteSources, central_site, gathered_plan, placed_plan, plan_in_file, site_sources
+from situ.cli.stop_signals import stop_signals
+from situ.cli.summary import Summary
+from situ.cli.up_options import UpOptions
+from situ.core.errors import InputError, SituError
+from situ.graph.operators import OperatorGraph
+from situ.io.files.part_files import SUFFIX, result_folder
+from situ.io.permissions import PRIVATE
+from situ.io.sink_names import FolderNames, require_names
+from situ.lang.resolve import resolve, warnings
+from situ.network.load import load_network
+from situ.network.network import Network
+from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.deployment import concerned_sites
+from situ.runtime.sites.embedded_host import compile_plan
+from situ.runtime.sites.messages import LogName
+from situ.runtime.sites.process.deploying import Control
+from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
+from situ.runtime.sites.sinks.files import read_results, write_part
+from situ.runtime.sites.sinks.sink import result_table
+
+#: How often sites are asked how far they are.
+_LOOK_S = 0.25
+#: A site that ends so often has a reason.
+_STARTS = 5
+
+
+@dataclass
+class LinkTotals:
+    """What flowed from one site to another."""
+
+    frames: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class UpSummary:
+    """What became of it: the results, and what flowed between sites."""
+
+    results: Summary
+    plan: DeployedPlan
+    links: dict[tuple[str, str], LinkTotals] = field(default_factory=dict)
+    restarts: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return self.results.to_json() | {
+            "operators": {name: place.site for name, place in self.plan.operators.items()},
+            "root": self.plan.results[0],
+            "links": [
+                {"from": a, "to": b, "frames": link.frames, "bytes": link.bytes} for (a, b), link in self.links.items()
+            ],
+            "restarts": self.restarts,
+        }
+
+
+def up_file(options: UpOptions, say: Callable[[str], None]) -> UpSummary:
+    """Starts the sites, gives them the plan, and stays until the sources have ended (`--once`) or it is stopped."""
+    start = time.perf_counter()
+    import_functions(options.functions)
+    graph = resolve(read_query(options.file))
+    network = load_network(options.network)
+    sources = site_sources(graph, network, options.source)
+    plan = _plan(options, graph, network, sources)
+    compile_plan(plan)  # what no site could run is said before any is started
+    require_names(graph, FolderNames())
+    with _directory(options.directory) as directory:
+        out = options.out or directory / "results"
+        if options.directory is None or not (directory / "network.json").exists():
+            overwrite = options.overwrite
+            ResultFolder(out, options.file_format or "parquet", overwrite=overwrite).__exit__(None, None, None)
+        run = _UpRun(options, plan, network, sources, directory, out, say)
+        run.run()
+        summary = run.summary(graph)
+        summary.results.seconds = time.perf_counter() - start
+        return summary
+
+
+def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: SiteSources) -> DeployedPlan:
+    places = options.places
+    if places.plan is not None:
+        if places.mechanism or places.rates or places.root:
+            raise InputError("--plan says where operators run", remedy="Leave out --mechanism, --rates and --root.")
+        plan = plan_in_file(places.plan)
+        given = {stream: tuple(sorted(sites)) for stream, sites in sources.items()}
+        if {stream: tuple(sorted(sites)) for stream, sites in plan.sources.items()} != given:
+            raise InputError(
+                "the plan has its sources elsewhere than --source says",
+                place=str(places.plan),
+                remedy="Plan: " + "; ".join(f"{stream} at {', '.join(s)}" for stream, s in plan.sources.items()),
+            )
+        return plan if plan.bounded == options.once else _with_end(plan, options.once)
+    if places.mechanism is None and places.rates is None:
+        site_names = sorted({site for of_stream in sources.values() for site in of_stream})
+        root = places.root or central_site(network, site_names)
+        network.number(root)
+        return gathered_plan(options.file, graph, sources, root, options.once)
+    if places.rates is None:
+        raise InputError("--mechanism needs rates", remedy="Give --rates RATES; `situ stats` measures them.")
+    from situ.cli.plan import plan_by, question_of
+    from situ.cli.planning_options import ProblemOptions
+
+    question = question_of(ProblemOptions(options.file, options.network, places.rates, places.root), options.functions)
+    planned = plan_by(places.mechanism or "auto", question)
+    return placed_plan(options.file, sources, planned.problem, planned.plan, options.once)
+
+
+def _with_end(plan: DeployedPlan, bounded: bool) -> DeployedPlan:
+    from dataclasses import replace
+
+    return replace(plan, bounded=bounded)
+
+
+@contextmanager
+def _directory(given: Path | None) -> Iterator[Path]:
+    if given is not None:
+        yield given
+        return
+    directory = Path(tempfile.mkdtemp(prefix="situ-up-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+class _UpRun:
+    """The sites at work, and who looks after them."""
+
+    def __init__(
+        self,
+        options: UpOptions,
+        plan: DeployedPlan,
+        network: Network,
+        sources: SiteSources,
+        directory: Path,
+        out: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self._options, self._plan, self._say, self._out = options, plan, say, out
+        self._format = options.file_format or "parquet"
+        further = ["--functions", options.functions] if options.functions else []
+        arguments = {
+            site: SiteArguments(
+                {stream: str(Path(of[site]).absolute()) for stream, of in sources.items() if site in of},
+                str(out.absolute()) if site in plan.results else None,
+                [*further, "--format", self._format],
+            )
+            for site in plan.sites
+        }
+        self._local = LocalSites(network, arguments, directory, insecure=options.insecure, scale=options.scale)
+        self._reports: dict[str, dict[str, Any]] = {}
+        self._told = ""
+
+    def run(self) -> None:
+        """Returns when all is done, or when it is told to stop."""
+        stop = threading.Event()
+        with stop_signals(stop):
+            try:
+                self._say(f"starting {len(self._plan.sites)} sites ...")
+                self._local.start()
+                self._control = Control(self._local.control, self._local.addresses)
+                deployment = self._control.deploy(self._plan, concerned_sites(self._plan))
+                self._say(deployment.words())
+                while not stop.wait(_LOOK_S) and not self._were_stopped():
+                    self._start_again()
+                    if self._look() and self._options.once:
+                        return
+                if self._options.once:
+                    raise SituError("stopped before the sources had ended", remedy="With --dir it can go on later.")
+            finally:
+                self._local.close()
+
+    def _were_stopped(self) -> bool:
+        """Whether somebody has told all sites to stop."""
+        return all(self._local.exit_code(name) == 0 for name in self._plan.sites)
+
+    def _start_again(self) -> None:
+        """Sites that were killed are started again; those that were told to stop are not."""
+        for name in self._local.ended():
+            site, code = self._local.sites[name], self._local.exit_code(name)
+            if code == 0 or code is None:
+                continue
+            if code > 0 or site.starts >= _STARTS:
+                raise SituError(f"site {name} has ended, with code {code}:\n{site.last_words}")
+            self._say(f"site {name} has ended ({_ending(code)}), and is started again")
+            self._local.start([name])
+
+    def _look(self) -> bool:
+        """Asks all sites how they are; whether all is done."""
+        for site, report in self._control.of_all(self._control.status, list(self._plan.sites)).items():
+            if isinstance(report, SituError):
+                return False
+            self._reports[site] = report
+        waits = waits_in_words(self._reports)
+        if waits != self._told and waits:
+            self._say(waits)
+        self._told = waits
+        versions = [version for report in self._reports.values() for version in report["versions"].values()]
+        return bool(versions) and all(version["over"] for version in versions)
+
+    def summary(self, graph: OperatorGraph) -> UpSummary:
+        """What was read and found, from what the sites said last and from the results."""
+        limit = SHOWN if self._options.limit is None else self._options.limit
+        results = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=self._options.out)
+        streams = {stream.name for stream in graph.streams}
+        for report in self._reports.values():
+            for version in report["versions"].values():
+                for name, made in version["made"].items():
+                    log = LogName.parse(name)
+                    if log.type in streams:
+                        results.events += made["events"] if log.kind in ("events", "late") else 0
+                        results.late += made["events"] if log.kind == "late" else 0
+                        results.rejected += made["events"] if log.kind == "rejected" else 0
+                    elif log.kind == "timed out":
+                        results.timed_out += made["events"]
+        compiled = compile_plan(self._plan)
+        for operator in graph.subscriptions:
+            name = operator.name
+            log = LogName("events", name, self._plan.operators[name].site, self._plan.version)
+            empty = result_table(log, pa.RecordBatch.from_pylist([], schema=compiled.schemas["events", name]))
+            folder = result_folder(self._out, name)
+            if self._options.once and not folder.exists():
+                PRIVATE.make_directory(folder)
+                write_part(folder / f"part-00000{SUFFIX[self._format]}", empty, self._format, PRIVATE)
+            results.complex_events[name] = 0
+            for table in read_results(folder, empty.schema, self._format):
+                results.complex_events[name] += table.num_rows
+                results.keep_first(name, table)
+        summary = UpSummary(results, self._plan, _links(self._reports))
+        summary.restarts = {name: site.starts - 1 for name, site in self._local.sites.items() if site.starts > 1}
+        return summary
+
+
+def _links(reports: dict[str, dict[str, Any]]) -> dict[tuple[str, str], LinkTotals]:
+    return {
+        (site, to): LinkTotals(link["frames"], link["bytes"])
+        for site, report in sorted(reports.items())
+        for to, link in sorted(report["process"]["links"].items())
+    }
+
+
+def _ending(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
+
+
+def waits_in_words(reports: dict[str, dict[str, Any]]) -> str:
+    """Who waits for what, in one line; nothing where all goes on."""
+    waits = []
+    for site, report in sorted(reports.items()):
+        for other, link in sorted(report["process"]["links"].items()):
+            if link["waits"]:
+                waits.append(f"{site} waits for {other}: {link['waits']}")
+        waits += [f"{site} reads no {stream}: {reason}" for stream, reason in sorted(report["held"].items())]
+    return "; ".join(waits)
+
+
+def say_to_terminal(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,26 @@
+"""What `situ up` has found, for people: the results as `situ run` shows them, and what flowed between sites."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from situ.cli.show import console_for_all_columns, show_summary
+from situ.cli.up import UpSummary
+
+
+def show_up(summary: UpSummary) -> None:
+    console = console_for_all_columns()
+    table = Table(title="what flowed", title_justify="left", title_style="bold", box=box.SIMPLE)
+    for column in ("from", "to"):
+        table.add_column(column)
+    for column in ("messages", "bytes"):
+        table.add_column(column, justify="right")
+    for (site, to), link in summary.links.items():
+        table.add_row(*map(Text, (site, to, f"{link.frames:,}", f"{link.bytes:,}")))
+    if summary.links:
+        console.print(table)
+    for site, restarts in summary.restarts.items():
+        console.print(Text(f"site {site} was started again {restarts} times"))
+    show_summary(summary.results)

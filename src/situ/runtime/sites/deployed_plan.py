@@ -1,0 +1,252 @@
+"""A plan that sites run: which operator where, where streams have sources, who wants the results. JSON, never code.
+
+```json
+{"version": 1, "query": "stream Vehicle(...) ... subscribe HardBraking ...",
+ "sources": {"Vehicle": ["north", "south"]}, "operators": {"HardBraking": {"site": "north"}}, "results": ["town"]}
+```
+
+Version v holds for event times from its `starts_us` to that of version v + 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from situ.core.errors import SituError
+from situ.core.time import BEGINNING, END
+from situ.graph.operators import OperatorGraph
+from situ.runtime.sites.messages import LONGEST_DOCUMENT, LogName
+
+
+class PlanError(SituError):
+    """A plan that sites cannot run: it names what is not there, or says what none says."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFunction:
+    """A user's function, which every site imports: its name in the query, its type, and `module:qualname`."""
+
+    name: str
+    returns: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPlace:
+    """Where an operator runs. `steps` are those of push and pull, by event type; none: all inputs are pushed."""
+
+    site: str
+    steps: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class DeployedPlan:
+    """What `situ deploy` gives to all sites.
+
+    `live` streams happen now, so their sources answer questions about time by the clock. `bounded`: all sources end,
+    so rules without a window are allowed. `silent_since_us`: when silences that come first begin.
+    """
+
+    version: int
+    query: str
+    sources: Mapping[str, tuple[str, ...]]
+    operators: Mapping[str, OperatorPlace]
+    results: tuple[str, ...]
+    functions: tuple[NamedFunction, ...] = ()
+    live: frozenset[str] = frozenset()
+    bounded: bool = False
+    starts_us: int = BEGINNING
+    silent_since_us: int | None = None
+
+    @cached_property
+    def sites(self) -> tuple[str, ...]:
+        """All sites that have a part in it."""
+        named = {site for of_stream in self.sources.values() for site in of_stream}
+        named |= {place.site for place in self.operators.values()} | {*self.results}
+        return tuple(sorted(named))
+
+    @cached_property
+    def digest(self) -> str:
+        """A short hash of all that it says."""
+        return hashlib.sha256(plan_to_json(self).encode()).hexdigest()[:16]
+
+    def starting_at(self, starts_us: int) -> DeployedPlan:
+        return replace(self, starts_us=starts_us)
+
+
+@dataclass(frozen=True)
+class PlanLogs:
+    """The logs of a plan, and who reads each: sites whose operators do, and sites whose sinks do."""
+
+    operators: Mapping[LogName, frozenset[str]]
+    sinks: Mapping[LogName, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: DeployedPlan, graph: OperatorGraph) -> PlanLogs:
+        operators: dict[LogName, frozenset[str]] = {}
+        sinks: dict[LogName, frozenset[str]] = {}
+        results = frozenset(plan.results)
+
+        def readers(event_type: str) -> frozenset[str]:
+            return frozenset(plan.operators[o.name].site for o in graph.operators if event_type in o.inputs)
+
+        for stream in graph.streams:
+            for site in plan.sources[stream.name]:
+                operators[LogName("events", stream.name, site, plan.version)] = readers(stream.name)
+                for kind in ("late", "rejected"):
+                    log = LogName(kind, stream.name, site, plan.version)
+                    operators[log], sinks[log] = frozenset(), results
+        for operator in graph.operators:
+            site = plan.operators[operator.name].site
+            log = LogName("events", operator.name, site, plan.version)
+            operators[log] = readers(operator.name)
+            sinks[log] = results if operator.subscription is not None else frozenset()
+            if operator.rule.timed_out:
+                log = LogName("timed out", operator.name, site, plan.version)
+                operators[log], sinks[log] = frozenset(), results
+        return cls(operators, {log: sinks.get(log, frozenset()) for log in operators})
+
+    def readers(self, log: LogName) -> frozenset[str]:
+        """The sites that read a log, its own among them."""
+        return self.operators[log] | self.sinks[log]
+
+    def made_at(self, site: str) -> list[LogName]:
+        return [log for log in self.operators if log.origin == site]
+
+    def read_at(self, site: str) -> list[LogName]:
+        """The logs of other sites that a site reads."""
+        return [log for log in self.operators if log.origin != site and site in self.readers(log)]
+
+    def peers(self, site: str) -> frozenset[str]:
+        """The sites that a site sends to or hears from."""
+        readers = {reader for log in self.made_at(site) for reader in self.readers(log)}
+        return frozenset(readers | {log.origin for log in self.read_at(site)}) - {site}
+
+
+def plan_to_json(plan: DeployedPlan) -> str:
+    """The plan as a text; `plan_of_json` reads it back."""
+    operators = {
+        name: {"site": place.site} | ({"steps": [list(step) for step in place.steps]} if place.steps else {})
+        for name, place in plan.operators.items()
+    }
+    functions = [{"name": f.name, "returns": f.returns, "path": f.path} for f in plan.functions]
+    said = {
+        "version": plan.version,
+        "query": plan.query,
+        "sources": {stream: list(sites) for stream, sites in plan.sources.items()},
+        "operators": operators,
+        "results": list(plan.results),
+        "functions": functions,
+        "live": sorted(plan.live),
+        "bounded": plan.bounded,
+        "starts_us": None if plan.starts_us == BEGINNING else plan.starts_us,
+        "silent_since_us": plan.silent_since_us,
+    }
+    return json.dumps(said, indent=1, ensure_ascii=False)
+
+
+_NEEDED = ("version", "query", "sources", "operators", "results")
+_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us")
+
+
+def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
+    """The plan that a text says; PlanError if it says none.
+
+    >>> plan_of_json('{"version": 1}')
+    Traceback (most recent call last):
+    situ.runtime.sites.deployed_plan.PlanError: the plan: has no 'query'.
+      Make it with `situ plan ... --out plan.json`.
+    """
+    reader = _Reader(place)
+    if len(text) > LONGEST_DOCUMENT:
+        raise reader.wrong(f"has {len(text):,} characters, and at most {LONGEST_DOCUMENT:,} are taken")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise reader.wrong(f"is no JSON: {error}") from None
+    said = reader.expect_object(said, "it", _NEEDED, _OPTIONAL)
+    operators = {
+        name: reader.operator(value, f"operators.{name}")
+        for name, value in reader.expect_object(said["operators"], "operators").items()
+    }
+    starts_us = said.get("starts_us")
+    return DeployedPlan(
+        version=reader.whole(said["version"], "version", 1),
+        query=reader.text(said["query"], "query"),
+        sources={
+            stream: tuple(reader.texts(sites, f"sources.{stream}"))
+            for stream, sites in reader.expect_object(said["sources"], "sources").items()
+        },
+        operators=operators,
+        results=tuple(reader.texts(said["results"], "results")),
+        functions=tuple(reader.function(each) for each in reader.expect_list(said.get("functions", []), "functions")),
+        live=frozenset(reader.texts(said.get("live", []), "live")),
+        bounded=reader.truth(said.get("bounded", False), "bounded"),
+        starts_us=BEGINNING if starts_us is None else reader.whole(starts_us, "starts_us", BEGINNING),
+        silent_since_us=None
+        if said.get("silent_since_us") is None
+        else reader.whole(said["silent_since_us"], "silent_since_us", BEGINNING),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads values, and says of what is wrong where it is."""
+
+    place: str
+
+    def wrong(self, cause: str) -> PlanError:
+        return PlanError(cause, place=self.place, remedy="Make it with `situ plan ... --out plan.json`.")
+
+    def expect_object(
+        self, value: object, where: str, needed: Iterable[str] = (), optional: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.wrong(f"{where} is no object")
+        for name in needed:
+            if name not in value:
+                raise self.wrong(f"has no {name!r}")
+        allowed = {*needed, *optional}
+        if allowed and (others := sorted({*value} - allowed)):
+            raise self.wrong(f"{where} has {others[0]!r}, which nobody knows")
+        return value
+
+    def expect_list(self, value: object, where: str) -> list[Any]:
+        if not isinstance(value, list):
+            raise self.wrong(f"{where} is no list")
+        return value
+
+    def text(self, value: object, where: str) -> str:
+        if not isinstance(value, str):
+            raise self.wrong(f"{where} is no text")
+        return value
+
+    def texts(self, value: object, where: str) -> list[str]:
+        texts = [self.text(each, where) for each in self.expect_list(value, where)]
+        if len({*texts}) < len(texts):
+            raise self.wrong(f"{where} names one twice")
+        return texts
+
+    def whole(self, value: object, where: str, least: int) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= END:
+            raise self.wrong(f"{where} is {value!r}")
+        return value
+
+    def truth(self, value: object, where: str) -> bool:
+        if not isinstance(value, bool):
+            raise self.wrong(f"{where} is neither true nor false")
+        return value
+
+    def operator(self, value: object, where: str) -> OperatorPlace:
+        said = self.expect_object(value, where, ("site",), ("steps",))
+        steps = tuple(tuple(self.texts(step, where)) for step in self.expect_list(said.get("steps", []), where))
+        return OperatorPlace(self.text(said["site"], where), steps)
+
+    def function(self, value: object) -> NamedFunction:
+        said = self.expect_object(value, "functions", ("name", "returns", "path"), ())
+        return NamedFunction(*(self.text(said[name], "functions") for name in ("name", "returns", "path")))

@@ -1,0 +1,327 @@
+"""The embedded host: operators of a plan on a `Flow`, in this process."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from operator import attrgetter
+
+import numpy as np
+import pyarrow as pa
+
+from situ.core.errors import QueryError, SituError, did_you_mean
+from situ.core.functions import Functions
+from situ.core.memory import MemoryBudget
+from situ.core.time import BEGINNING, END
+from situ.core.types import TIMESTAMP_ARROW, to_arrow
+from situ.flow.flow import Flow
+from situ.flow.lateness import judge_lateness, late_table
+from situ.flow.port import Port
+from situ.graph.operators import OperatorGraph
+from situ.graph.patterns import steps_of
+from situ.graph.query import Aggregation, Join, Rule, Stream
+from situ.graph.rule_properties import longest_us
+from situ.io.rows.ahead import reject_ahead, with_default_ahead
+from situ.io.rows.conform import REJECTED, Conformed
+from situ.kernel.batch import EXTENT, Batch, as_timestamps
+from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
+from situ.kernel.operator import contexts_of, tie_attributes
+from situ.kernel.state.checks import damage_is_told, numbers, require_times
+from situ.kernel.state.snapshot import pack, unpack
+from situ.lang.parse import parse
+from situ.lang.resolve import resolve
+from situ.runtime.embedded.pieces import StreamReader
+from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, PlanLogs, plan_of_json
+from situ.runtime.sites.host import Admitted, MadeRows
+from situ.runtime.sites.messages import LogKind
+from situ.runtime.sites.rows import TIME, times_us
+
+#: Somebody who waits for time to pass wants to hear of it as often as this part of what he waits for, and not more
+#: often than every so many microseconds.
+_PACE, _LEAST_PACE_US = 10, 10_000
+_LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class CompiledPlan:
+    """A plan whose names are known: the same at all sites, so it is made once in a process."""
+
+    plan: DeployedPlan
+    graph: OperatorGraph
+    programs: Mapping[str, RuleProgram]
+
+    @cached_property
+    def schemas(self) -> dict[tuple[LogKind, str], pa.Schema]:
+        """The columns of all logs, by what they have and its type."""
+        schemas: dict[tuple[LogKind, str], pa.Schema] = {}
+        for stream in self.graph.streams:
+            declared = {a.name: to_arrow(a.type) for a in stream.attributes}
+            travelling = [(name, declared[name]) for name in self._travelling(stream)]
+            schemas["events", stream.name] = pa.schema([*travelling, (TIME, TIMESTAMP_ARROW)])
+            schemas["late", stream.name] = pa.schema([*declared.items(), ("_lateness", pa.duration("us"))])
+            schemas["rejected", stream.name] = REJECTED
+        for name, program in self.programs.items():
+            context = program.context
+            columns = [(attribute, to_arrow(type_)) for attribute, type_ in context.operator.schema.attributes]
+            extent = [(column, pa.float64()) for column in EXTENT] if context.located else []
+            schemas["events", name] = schemas["timed out", name] = pa.schema(
+                [*columns, (TIME, TIMESTAMP_ARROW), *extent]
+            )
+        return schemas
+
+    def _travelling(self, stream: Stream) -> list[str]:
+        """The attributes that readers of a stream need: what rules read, and what orders events of equal time."""
+        if not any(stream.name in operator.inputs for operator in self.graph.operators):
+            return []
+        read = {*self.reader(stream).needed, *tie_attributes(stream)}
+        return [a.name for a in stream.attributes if a.name in read]
+
+    def reader(self, stream: Stream) -> StreamReader:
+        read: frozenset[str] = frozenset()
+        for program in self.programs.values():
+            read |= program.columns_read().get(stream.name, frozenset())
+        return StreamReader(stream, read, provenance=False)
+
+
+def compile_plan(plan: DeployedPlan) -> CompiledPlan:
+    """The plan with its query resolved and compiled; PlanError or QueryError if it means nothing here."""
+    functions = _functions_of(plan)
+    graph = resolve(parse(plan.query), functions)
+    if plan.silent_since_us is not None:
+        graph = replace(graph, start_us=plan.silent_since_us)
+    _check_places(plan, graph)
+    if not plan.bounded:
+        refuse_unbounded_state(graph)
+    contexts = contexts_of(graph, functions, provenance=False)
+    return CompiledPlan(plan, graph, {name: compile_operator(context) for name, context in contexts.items()})
+
+
+@lru_cache(maxsize=16)
+def _compiled(plan: str) -> CompiledPlan:
+    return compile_plan(plan_of_json(plan))
+
+
+def _functions_of(plan: DeployedPlan) -> Functions:
+    functions = Functions()
+    for function in plan.functions:
+        module, _, qualname = function.path.partition(":")
+        try:
+            callable_ = attrgetter(qualname)(importlib.import_module(module))
+        except (ImportError, AttributeError, ValueError) as error:
+            raise QueryError(
+                f"function {function.path!r} cannot be imported here: {error}",
+                remedy="Install its module at this site, or put it on the Python path there.",
+            ) from error
+        functions.register(callable_, returns=function.returns, name=function.name)
+    return functions
+
+
+def _check_places(plan: DeployedPlan, graph: OperatorGraph) -> None:
+    """PlanError unless the plan has a place for every operator and stream of its query, and for nothing else."""
+    for operator in graph.subscriptions:
+        assert operator.subscription is not None
+        if operator.subscription.around is not None:
+            raise PlanError(
+                f"{operator.name} is around a consumer who moves, which sites do not run yet",
+                remedy="Run it in one process (`situ run`) or on Spark.",
+            )
+    streams = {stream.name for stream in graph.streams}
+    for kind, planned, known in (
+        ("operator", {*plan.operators}, {operator.name for operator in graph.operators}),
+        ("stream", {*plan.sources}, streams),
+    ):
+        for name in sorted(planned - known):
+            raise PlanError(f"the plan has a place for {kind} {name!r}, which the query does not have",
+                            remedy=did_you_mean(name, known))  # fmt: skip
+        for name in sorted(known - planned):
+            raise PlanError(f"the plan has no place for {kind} {name!r}", remedy="Make the plan for this query.")
+    for name, sites in plan.sources.items():
+        if not sites:
+            raise PlanError(f"stream {name} has no source", remedy="Name the sites that have one.")
+    for name in sorted(plan.live - streams):
+        raise PlanError(f"{name!r} is live, and no stream", remedy=did_you_mean(name, streams))
+    if not plan.results:
+        raise PlanError("nobody wants the results", remedy="Name a site under `results`.")
+
+
+@dataclass
+class EmbeddedHost:
+    """The operators of a plan at one site."""
+
+    compiled: CompiledPlan
+    site: str
+    memory: MemoryBudget = field(default_factory=MemoryBudget.of_process)
+
+    def __post_init__(self) -> None:
+        plan, graph = self.compiled.plan, self.compiled.graph
+        self._streams = {stream.name: stream for stream in graph.streams}
+        here = [o for o in graph.operators if plan.operators[o.name].site == self.site]
+        names = {operator.name for operator in here}
+        outside = dict.fromkeys(type_ for operator in here for type_ in operator.inputs if type_ not in names)
+        self._ports = {
+            type_: Port(type_, tuple(o.name for o in here if type_ in o.inputs), self._streams.get(type_))
+            for type_ in outside
+        }
+        programs = {operator.name: self.compiled.programs[operator.name] for operator in here}
+        self.flow = Flow(programs, list(self._ports.values()), memory=self.memory)
+        self._readers = {n: self.compiled.reader(s) for n, s in self._streams.items() if n in outside}
+        #: By operator here and type from outside that it is made of, how long after such an event it may wait for time.
+        self.waits_us = _waits(graph, names, outside)
+        since = BEGINNING if plan.silent_since_us is None else plan.silent_since_us
+        self._latest_us = dict.fromkeys(outside, since)
+        self._watermarks: dict[str, int] = dict.fromkeys(outside, BEGINNING)
+
+    def stream(self, name: str) -> Stream:
+        return self._streams[name]
+
+    def logs(self) -> PlanLogs:
+        return PlanLogs.of(self.compiled.plan, self.compiled.graph)
+
+    def schema(self, kind: LogKind, event_type: str) -> pa.Schema:
+        return self.compiled.schemas[kind, event_type]
+
+    # ---- rows of sources
+
+    def admit(self, stream: str, conformed: Conformed, latest_us: int, promise_us: int, now_us: int) -> Admitted:
+        declared, place = self._streams[stream], f"rows of {stream}"
+        if stream in self.compiled.plan.live:
+            declared = with_default_ahead(declared)
+        if declared.ahead_us is not None and not self.compiled.plan.bounded:
+            conformed = reject_ahead(conformed, declared, now_us, place)
+        late, limits = judge_lateness(conformed.times, declared, latest_us, promise_us)
+        events = conformed.events.append_column(TIME, as_timestamps(conformed.times))
+        admitted = events.filter(pa.array(~late)) if late.any() else events
+        judged = len(late) if late.any() else 0  # to look for late rows in all columns takes time
+        late_rows = late_table(conformed.events.slice(0, judged), late[:judged], (limits - conformed.times)[:judged])
+        times = conformed.times[~late]
+        columns = [*((a.name, to_arrow(a.type)) for a in declared.attributes), (TIME, TIMESTAMP_ARROW)]
+        return Admitted(
+            _one_batch(admitted, pa.schema(columns)),
+            _one_batch(late_rows, self.schema("late", stream)),
+            _one_batch(conformed.rejected, REJECTED),
+            int(times.max(initial=latest_us)),
+        )
+
+    # ---- a step
+
+    def step(self, inputs: Sequence[tuple[str, pa.RecordBatch]], watermarks: Mapping[str, int]) -> list[MadeRows]:
+        for type_, rows in inputs:
+            if type_ in self._ports and rows.num_rows:
+                batch = self._batch(type_, rows)
+                self._latest_us[type_] = max(self._latest_us[type_], batch.latest)
+                self.flow.add(self._ports[type_], batch)
+        if not self.flow.nodes:
+            return []
+        self._watermarks = {type_: watermarks[type_] for type_ in self._ports}
+        made: list[MadeRows] = []
+        for name, produced in self.flow.advance(END, self._watermarks).items():
+            low = produced.low_watermark
+            made.append(MadeRows("events", name, self._rows("events", name, produced.events), low))
+            if self.flow.operator(name).rule.timed_out:
+                made.append(MadeRows("timed out", name, self._rows("timed out", name, produced.timed_out), low))
+        return made
+
+    def _batch(self, type_: str, rows: pa.RecordBatch) -> Batch:
+        times = times_us(rows)
+        columns = {name: rows.column(name) for name in rows.schema.names if name != TIME}
+        if type_ in self._readers:
+            return self._readers[type_].batch(Conformed(pa.table(columns), times, REJECTED.empty_table()))
+        return Batch(times, columns)
+
+    def _rows(self, kind: LogKind, name: str, batch: Batch) -> pa.RecordBatch:
+        schema = self.schema(kind, name)
+        columns = [
+            as_timestamps(batch.times) if field_.name == TIME else batch.columns[field_.name] for field_ in schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    # ---- waiting for time
+
+    def undecided(self, asked: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+        needed: dict[str, tuple[int, int]] = {}
+        for operator, waits in self.waits_us.items():
+            until = max((self._latest_us[t] + w + 1 for t, w in waits.items() if self._latest_us[t] != BEGINNING),
+                        default=BEGINNING)  # fmt: skip
+            if (wanted := asked.get(operator, BEGINNING)) > BEGINNING and wanted != END:
+                # The operator's own promise may lag behind that of its inputs by as much as it waits.
+                until = max(
+                    until, wanted + max(waits.values()) * (min(map(self._watermarks.__getitem__, waits)) >= wanted)
+                )
+            pace = max(max(waits.values(), default=0) // _PACE, _LEAST_PACE_US)
+            for type_ in waits:
+                if until > self._watermarks[type_]:
+                    before = needed.get(type_, (BEGINNING, END))
+                    needed[type_] = max(before[0], until), min(before[1], pace)
+        return needed
+
+    def figures(self) -> dict[str, int]:
+        failed = {f"failed calls of {name}": calls for name, calls in self.flow.failed_calls.items()}
+        return {"duplicates": self.flow.duplicates} | failed
+
+    # ---- state
+
+    def snapshot(self) -> bytes:
+        times = self._latest_us, self._watermarks
+        table = pa.table(
+            {"type": pa.array(list(self._ports), pa.string())}
+            | {
+                n: pa.array([of[t] for t in self._ports], pa.int64())
+                for n, of in zip(("time", "low"), times, strict=True)
+            }
+        )
+        return pack(self.flow.snapshot() | {_LATEST: table})
+
+    def restore(self, snapshot: bytes) -> None:
+        tables = unpack(snapshot)
+        with damage_is_told():
+            latest = tables.pop(_LATEST)
+            for name, into in (("time", self._latest_us), ("low", self._watermarks)):
+                times = numbers(latest.column(name), np.int64, "times")
+                require_times(times, "times")
+                into.update(zip(latest.column("type").to_pylist(), times.tolist(), strict=True))
+            self.flow.restore(tables)
+
+
+def make_embedded_host(plan: str, site: str) -> EmbeddedHost:
+    """The host of a plan, given as JSON, at a site; SituError says why it cannot run there."""
+    compiled = _compiled(plan)
+    if site not in compiled.plan.sites:
+        raise SituError(f"the plan has nothing to do for site {site!r}")
+    return EmbeddedHost(compiled, site)
+
+
+def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a schema as one record batch; integers of other widths become those of the schema."""
+    columns = [table.column(name) for name in schema.names]
+    arrays = [
+        (column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)]))
+        for column in columns
+    ]
+    typed = [
+        array if array.type == type_ else array.cast(type_) for array, type_ in zip(arrays, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(typed, schema=schema)
+
+
+def _waits(graph: OperatorGraph, here: set[str], outside: Mapping[str, None]) -> dict[str, dict[str, int]]:
+    waits: dict[str, dict[str, int]] = {}
+    for operator in graph.operators:
+        if operator.name in here:
+            own = _decided_after_us(operator.rule)
+            waits[operator.name] = {}
+            for type_ in operator.inputs:
+                before = {type_: 0} if type_ in outside else waits[type_]
+                for source, wait in before.items():
+                    waits[operator.name][source] = max(waits[operator.name].get(source, 0), wait + own)
+    return waits
+
+
+def _decided_after_us(rule: Rule) -> int:
+    """How long after an event the passing of time alone may still decide something about it."""
+    if isinstance(rule.kind, Aggregation | Join):
+        window = rule.kind.window
+        return window.over + window.every if window.unit == "time" else 0
+    silent = [sum(step.silence_us or 0 for step in steps_of(case.detect)) for case in rule.cases]
+    return max(longest_us(case) or silence for case, silence in zip(rule.cases, silent, strict=True))

@@ -1,0 +1,74 @@
+"""What runs the operators that a plan puts at a site, whatever they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from situ.graph.query import Stream
+from situ.io.rows.conform import Conformed
+from situ.runtime.sites.deployed_plan import PlanLogs
+from situ.runtime.sites.messages import LogKind
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Rows of a source, judged once: events in order of arrival, with all attributes and their times; late and rejected
+    rows; and the largest time so far."""
+
+    events: pa.RecordBatch
+    late: pa.RecordBatch
+    rejected: pa.RecordBatch
+    latest_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRows:
+    """What a step made of one type: rows, and the promise that no event before a time will follow."""
+
+    kind: LogKind
+    type: str
+    rows: pa.RecordBatch
+    watermark: int
+
+
+class Host(Protocol):
+    """The operators of one version of a plan at one site. It is deterministic: the same steps give the same rows."""
+
+    def stream(self, name: str) -> Stream:
+        """What the query says of a stream."""
+
+    def logs(self) -> PlanLogs:
+        """The logs of the plan, at all sites."""
+
+    def schema(self, kind: LogKind, event_type: str) -> pa.Schema:
+        """The columns that a log of the plan has."""
+
+    def admit(self, stream: str, conformed: Conformed, latest_us: int, promise_us: int, now_us: int) -> Admitted:
+        """Judge rows of a source of which the largest time so far was `latest_us`; events before `promise_us` are
+        late, and those too far ahead of `now_us` no events."""
+
+    def step(self, inputs: Sequence[tuple[str, pa.RecordBatch]], watermarks: Mapping[str, int]) -> list[MadeRows]:
+        """Read rows of types that are not made here. By type, no event before the watermark will follow."""
+
+    def undecided(self, asked: Mapping[str, int]) -> Mapping[str, tuple[int, int]]:
+        """By type that is not made here: up to which time somebody waits for time to pass, and at what pace to hear of
+        it is of use. `asked`: by operator, up to which time readers elsewhere wait for its promise."""
+
+    def figures(self) -> Mapping[str, int]:
+        """Copies that `unique` dropped, and calls of users' functions that failed, since the host was made."""
+
+    def snapshot(self) -> bytes:
+        """The state of all operators, and what waits for its time."""
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot of the same plan at the same site."""
+
+
+class HostMaker(Protocol):
+    """Makes the host of a plan at a site, or says with a SituError why it cannot run there."""
+
+    def __call__(self, plan: str, site: str) -> Host: ...

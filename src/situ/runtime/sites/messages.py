@@ -1,0 +1,311 @@
+"""What sites say to each other: frozen dataclasses, and the small JSON header that each of them is on the wire.
+
+A **log** is what one site makes of one type under one version of the plan, numbered once. Sites that read it keep a
+position in it. Whatever is sent was committed before; so what comes twice, late or from a site's last life is still
+true, and a receiver may drop whatever it has had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
+
+from situ.core.errors import SituError
+from situ.core.time import BEGINNING, END
+
+#: What a log has: events of a type, matches that timed out, rows that came too late, rows that were no events.
+LogKind: TypeAlias = Literal["events", "timed out", "late", "rejected"]
+
+#: The position in a log of which its reader wants nothing any more.
+FINISHED = END
+LONGEST_TEXT = 1 << 16
+#: Texts of queries, plans and reports may be longer.
+LONGEST_DOCUMENT = 1 << 19
+
+
+class MessageError(SituError):
+    """What another site sent is no message: it is refused, and nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogName:
+    """Which log: what it has, of which type, made where, under which version of the plan.
+
+    >>> str(LogName("events", "Braking", "north", 2)), LogName.parse("late/Vehicle/south/1").kind
+    ('events/Braking/north/2', 'late')
+    """
+
+    kind: LogKind
+    type: str
+    origin: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.type}/{self.origin}/{self.version}"
+
+    @classmethod
+    def parse(cls, text: str) -> LogName:
+        """The log that `str` wrote; a site's name may have any characters."""
+        try:
+            kind, type_, rest = text.split("/", 2)
+            origin, version = rest.rsplit("/", 1)
+            return cls(_one_of(kind, LogKind), type_, origin, int(version))
+        except ValueError:
+            raise MessageError(f"{text[:80]!r} names no log") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """One life of a site: a word by chance, and how far the site's logs had come when that life began."""
+
+    word: str
+    ends: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Introduces a site in its present life, the last of `lives`. `answer`: say hello, too.
+
+    `version`, `digest` and `starts_us` are those of the newest plan that it runs (version 0: none).
+    """
+
+    lives: tuple[Incarnation, ...]
+    version: int
+    digest: str
+    starts_us: int
+    answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events of a log, numbers `first` to `following - 1`, as Arrow IPC in `rows`.
+
+    No event before `watermark` has a number from `following` on. `filter` is what was left out, in words (nothing
+    where it is empty); of numbers that it left out there are no rows. A batch without numbers is a promise about
+    time alone. `life` is the incarnation of the sender.
+    """
+
+    log: LogName
+    life: str
+    first: int
+    following: int
+    watermark: int
+    rows: bytes = b""
+    filter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a reader is in a log: an acknowledgement, and credit.
+
+    `committed` numbers, and the promise `watermark`, survive the reader's end; up to `received` it has them in memory.
+    `again`: send from `received` on once more. The reader takes `credit` bytes beyond `committed`. `life` is the
+    incarnation of the sender.
+    """
+
+    log: LogName
+    life: str
+    received: int
+    committed: int
+    watermark: int
+    credit: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Asks a reader for its position, because it has been silent about what it was sent."""
+
+    log: LogName
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A reader has something undecided: tell me when time has passed `until_us`, and in between whenever `pace_us` have
+    passed. `reached_us` is how far other origins have come: an idle source need not hold them back up to there."""
+
+    log: LogName
+    until_us: int
+    pace_us: int
+    reached_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A site will read nothing of the receiver any more, because of this."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Get ready for a plan, which is to begin at its `starts_us`. `deployment` is the word of whoever deploys it."""
+
+    plan: str
+    deployment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Whether a site is ready, or why not. `latest_us` is the largest event time that its sources have handed on."""
+
+    version: int
+    ready: bool
+    reason: str
+    latest_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """A prepared plan begins."""
+
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """What a deployment prepared does not begin, and comes too late if it is prepared after this."""
+
+    version: int
+    digest: str
+    deployment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A control message was carried out, or why it was not."""
+
+    done: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusQuestion:
+    """How are you?"""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """A site's state, as JSON."""
+
+    report: str
+
+
+#: Between sites.
+PeerMessage: TypeAlias = Hello | Batch | Position | Probe | Question | Refusal
+#: From whoever may control a site, and its answers.
+ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion
+ControlAnswer: TypeAlias = Prepared | Done | StatusReport
+Message: TypeAlias = PeerMessage | ControlMessage | ControlAnswer
+
+_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Message)}
+_TYPES = {kind: get_type_hints(kind) for kind in _KINDS.values()}
+_DOCUMENTS = frozenset({"plan", "report"})
+
+
+def message_to_parts(message: Message) -> tuple[dict[str, Any], bytes]:
+    """The header and the body of a message.
+
+    >>> message_to_parts(Probe(LogName("events", "A", "north", 1)))
+    ({'kind': 'probe', 'log': 'events/A/north/1'}, b'')
+    """
+    header: dict[str, Any] = {"kind": type(message).__name__.lower()}
+    body = b""
+    for field in fields(message):
+        value = getattr(message, field.name)
+        if field.name == "rows":
+            body = value
+        else:
+            header[field.name] = _to_json(value)
+    return header, body
+
+
+def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
+    """The message with this header and body; MessageError if it is none.
+
+    >>> message_of({"kind": "probe", "log": "events/A/north/1"})
+    Probe(log=LogName(kind='events', type='A', origin='north', version=1))
+    >>> message_of({"kind": "go", "version": -1, "digest": "x"})
+    Traceback (most recent call last):
+    situ.runtime.sites.messages.MessageError: go: version is -1.
+    """
+    named = header.get("kind")
+    kind = _KINDS.get(named) if isinstance(named, str) else None
+    if kind is None:
+        raise MessageError(f"there is no message of kind {str(header.get('kind'))[:40]!r}")
+    types_of_fields = _TYPES[kind]
+    stated = {name: value for name, value in header.items() if name != "kind"}
+    needed = {field.name for field in fields(kind)} - {"rows"}
+    if {*stated} != needed:
+        raise MessageError(f"a message of kind {header['kind']} has other fields: {', '.join(sorted(stated))[:200]}")
+    if body and kind is not Batch:
+        raise MessageError(f"a message of kind {header['kind']} has a body")
+    values = {name: _from_json(value, types_of_fields[name], name, header["kind"]) for name, value in stated.items()}
+    message: Message = kind(**values, rows=body) if kind is Batch else kind(**values)
+    _require_ranges(message)
+    return message
+
+
+def _to_json(value: object) -> Any:
+    match value:
+        case LogName():
+            return str(value)
+        case Incarnation(word, ends):
+            return [word, dict(ends)]
+        case tuple():
+            return [_to_json(each) for each in value]
+        case _:
+            return value
+
+
+def _from_json(value: object, type_: Any, name: str, kind: str) -> Any:
+    """The value of a field, if it has the field's type."""
+    match value:
+        case str() if type_ is LogName:
+            return LogName.parse(value)
+        case list() if type_ == tuple[Incarnation, ...] and 0 < len(value) <= 10_000:
+            return tuple(_incarnation(each, kind) for each in value)
+        case bool() if type_ is bool:
+            return value
+        case int() if type_ is int and not isinstance(value, bool) and BEGINNING <= value <= END:
+            return value
+        case str() if type_ is str and len(value) <= (LONGEST_DOCUMENT if name in _DOCUMENTS else LONGEST_TEXT):
+            return value
+        case _:
+            raise MessageError(f"{kind}: {name} is {str(value)[:40]!r}, which is none")
+
+
+def _incarnation(value: object, kind: str) -> Incarnation:
+    match value:
+        case [str(word), dict(ends)] if all(
+            isinstance(name, str) and isinstance(end, int) and 0 <= end <= END for name, end in ends.items()
+        ):
+            return Incarnation(word, ends)
+        case _:
+            raise MessageError(f"{kind}: lives are damaged")
+
+
+def _require_ranges(message: Message) -> None:
+    kind = type(message).__name__.lower()
+    for name in ("version", "first", "following", "received", "committed", "credit", "pace_us"):
+        if getattr(message, name, 0) < 0:
+            raise MessageError(f"{kind}: {name} is {getattr(message, name)}")
+    log = getattr(message, "log", None)
+    if log is not None and log.version < 1:
+        raise MessageError(f"{kind}: the log has version {log.version}")
+    match message:
+        case Batch(first=first, following=following, rows=rows):
+            if following < first or following == FINISHED or (first == following and rows):
+                raise MessageError(f"batch: numbers {first} to {following} with {len(rows):,} bytes are none")
+        case Position(received=received, committed=committed) if received < committed:
+            raise MessageError(f"position: {committed} numbers are committed, and {received} received")
+        case _:
+            pass
+
+
+def _one_of(value: str, choices: Any) -> Any:
+    if value not in get_args(choices):
+        raise ValueError(value)
+    return value

@@ -1,0 +1,89 @@
+"""Gives plans to sites over the wire, and asks them how they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from situ.core.errors import InputError, SituError
+from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.deployment import Deployment
+from situ.runtime.sites.messages import (
+    ControlAnswer,
+    ControlMessage,
+    Done,
+    Prepared,
+    StatusQuestion,
+    message_of,
+    message_to_parts,
+)
+from situ.runtime.sites.process.site_process import MESSAGE, STOP
+from situ.runtime.sites.wire.identity import Identities
+from situ.runtime.sites.wire.outgoing import Address, ask
+
+#: Sites that are asked at once.
+_AT_ONCE = 16
+
+
+class DeployError(SituError):
+    """A plan was refused as a whole; nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Whoever has a certificate for control, and knows where sites are."""
+
+    identities: Identities
+    addresses: Mapping[str, Address]
+
+    def tell(self, site: str, message: ControlMessage) -> ControlAnswer:
+        """What a site answers."""
+        header = self._ask(site, MESSAGE, message_to_parts(message)[0])
+        answer = message_of({name: value for name, value in header.items() if name != "process"})
+        if not isinstance(answer, Prepared | Done):
+            raise SituError(f"site {site} answers {header.get('kind')!r}")
+        return answer
+
+    def status(self, site: str) -> dict[str, Any]:
+        """How a site is: what its core reports, and under `process` what its process counts."""
+        header = self._ask(site, MESSAGE, message_to_parts(StatusQuestion())[0])
+        return {**json.loads(header["report"]), "process": header["process"]}
+
+    def stop(self, site: str) -> None:
+        self._ask(site, STOP, {})
+
+    def of_all(self, work: Callable[[str], Any], sites: list[str]) -> dict[str, Any]:
+        """What becomes of something at each site, at the same time: a result, or the SituError."""
+
+        def result(site: str) -> Any:
+            try:
+                return work(site)
+            except SituError as error:
+                return error
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return dict(zip(sites, pool.map(result, sites), strict=True))
+
+    def deploy(self, plan: DeployedPlan, sites: tuple[str, ...]) -> Deployment:
+        """Gives a plan to sites, in two phases; DeployError if one of them refuses."""
+        deployment = Deployment(plan, sites)
+        while outbox := deployment.outbox():
+            answers = self.of_all(lambda site: self.tell(site, outbox[site]), list(outbox))
+            for site, answer in answers.items():
+                if isinstance(answer, SituError):
+                    deployment.unreachable(site, str(answer))
+                else:
+                    deployment.hear(site, answer)
+        if deployment.phase != "running":
+            raise DeployError(deployment.words())
+        return deployment
+
+    def _ask(self, site: str, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        if site not in self.addresses:
+            raise InputError(
+                f"nobody said where site {site!r} is", remedy="Give it an `address`, HOST:PORT, in the network file."
+            )
+        return ask(self.identities, site, self.addresses[site], name, request)

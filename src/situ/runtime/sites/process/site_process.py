@@ -1,0 +1,311 @@
+"""A site at work: its core in one thread, and around it those that receive, commit, send, read and write.
+
+All that happens goes through one queue to the core, and all that is to be done comes from it. Nothing here decides
+anything; so what the simulation proves of the core holds for the process.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, assert_never
+
+from situ.core.errors import SituError, StateError
+from situ.runtime.sites.actions import (
+    Answer,
+    Append,
+    Asked,
+    Committed,
+    Connected,
+    Hold,
+    Received,
+    Send,
+    SendEntry,
+    SiteAction,
+    SiteEvent,
+    Taken,
+    Woken,
+    WriteEntry,
+)
+from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.embedded_host import make_embedded_host
+from situ.runtime.sites.journal import Journal, JournalCommit
+from situ.runtime.sites.messages import (
+    Abort,
+    Batch,
+    ControlAnswer,
+    ControlMessage,
+    Go,
+    Prepare,
+    StatusQuestion,
+    StatusReport,
+    message_of,
+    message_to_parts,
+)
+from situ.runtime.sites.process.sink_thread import SinkThread
+from situ.runtime.sites.process.source_threads import SourceThread
+from situ.runtime.sites.sinks.sink import SiteSink
+from situ.runtime.sites.site import Settings, Site
+from situ.runtime.sites.sources.source import SiteSource
+from situ.runtime.sites.wire.endpoint import Endpoint
+from situ.runtime.sites.wire.frames import Frame, FrameError
+from situ.runtime.sites.wire.identity import Identities
+from situ.runtime.sites.wire.outgoing import Address, Outgoing
+
+#: The requests of control.
+MESSAGE, STOP = "message", "stop"
+#: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
+_ANSWER_S = 120.0
+#: The name of the one source that a site has of a stream.
+SOURCE = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSetup:
+    """What a site process is made of. `open_source` is called with a stream and the plan that reads it, `open_sink`
+    with the plan, when a plan asks for them. A site alone listens nowhere."""
+
+    name: str
+    listen: Address | None
+    addresses: Mapping[str, Address]
+    identities: Identities
+    streams: Sequence[str]
+    open_source: Callable[[str, DeployedPlan], SiteSource]
+    open_sink: Callable[[DeployedPlan], SiteSink]
+    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """The process is to end: because it was told to, or because of an error."""
+
+    error: Exception | None = None
+
+
+class SiteProcess:
+    """Runs a site until it is told to stop. What is in the journal when it begins is where it goes on."""
+
+    def __init__(self, setup: SiteSetup, journal: Journal, settings: Settings | None = None) -> None:
+        self._setup, self._journal = setup, journal
+        self._events: queue.SimpleQueue[SiteEvent | _Stop] = queue.SimpleQueue()
+        self._commits: queue.SimpleQueue[JournalCommit | None] = queue.SimpleQueue()
+        self._answers: dict[int, Future[ControlAnswer]] = {}
+        self._numbers = count(1)
+        self._outgoing: dict[str, Outgoing] = {}
+        self._sources: dict[str, SourceThread] = {}
+        self._sink: SinkThread | None = None
+        self._version = 0
+        self._begun = time.time()
+        self._received = {"frames": 0, "bytes": 0}
+        self._links: dict[str, str] = {}
+        sources = {stream: [SOURCE] for stream in setup.streams}
+        word = secrets.token_hex(8)
+        self._site = Site(setup.name, journal, make_embedded_host, sources, self._begun, word, settings)
+        self._endpoint: Endpoint | None = None
+        if setup.listen is not None:
+            where = setup.listen
+            self._endpoint = Endpoint(where.host, where.port, setup.identities, self._receive, self._control)
+
+    @property
+    def address(self) -> Address:
+        """Where it listens; the port is known when it does."""
+        assert self._setup.listen is not None
+        assert self._endpoint is not None
+        return Address(self._setup.listen.host, self._endpoint.port)
+
+    # ---- the core's thread
+
+    def run(self) -> None:
+        """Returns when the site was told to stop; raises what ends it before."""
+        threading.Thread(target=self._commit_all, name="situ-journal", daemon=True).start()
+        self._handle(Woken())
+        try:
+            while not isinstance(event := self._next_event(), _Stop):
+                self._handle(event)
+            if event.error is not None:
+                raise event.error
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Asks the site to end; from any thread."""
+        self._events.put(_Stop())
+
+    def _next_event(self) -> SiteEvent | _Stop:
+        now = time.time()
+        wakes_at = self._site.wakes_at(now)
+        try:
+            return self._events.get(timeout=None if wakes_at is None else max(wakes_at - now, 0.0))
+        except queue.Empty:
+            return Woken()
+
+    def _handle(self, event: SiteEvent) -> None:
+        actions = self._site.handle(event, time.time())
+        newest = self._site.newest
+        if newest is not None and newest.number != self._version:
+            self._version = newest.number
+            self._begin(newest.plan)
+        for action in actions:
+            self._do(action)
+
+    def _begin(self, plan: DeployedPlan) -> None:
+        """Opens what a plan needs and is not open yet. What earlier versions need stays open."""
+        for site in self._site.peers:
+            self._connect(site)
+        has_sink = any(self._setup.name in version.plan.results for version in self._site.versions.values())
+        if self._sink is None and has_sink:
+            self._sink = SinkThread(self._setup.open_sink(plan), self._journal, self._events.put, self._fail)
+        positions = self._site.source_positions()
+        for stream, sites in plan.sources.items():
+            if self._setup.name in sites and stream not in self._sources:
+                source = self._setup.open_source(stream, plan)
+                position = positions.get((stream, SOURCE))
+                thread = SourceThread(stream, SOURCE, source, position, self._events.put, self._fail)
+                self._sources[stream] = thread
+
+    def _connect(self, site: str) -> None:
+        if site in self._outgoing:
+            return
+        if site not in self._setup.addresses:
+            raise StateError(
+                f"the plan speaks of site {site!r}, and nobody said where it is",
+                remedy="Give it an `address` in the network file.",
+            )
+
+        def opened() -> None:
+            if self._links.pop(site, ""):
+                self._setup.say(f"{site} can be reached again")
+            self._events.put(Connected(site))
+
+        def broken(reason: str) -> None:
+            if self._links.get(site) != reason:
+                self._setup.say(f"waiting for {site}: {reason}")
+            self._links[site] = reason
+
+        setup = self._setup
+        self._outgoing[site] = Outgoing(setup.identities, site, setup.addresses[site], opened, broken)
+
+    # ---- what the core wants done
+
+    def _do(self, action: SiteAction) -> None:
+        match action:
+            case Append(commit):
+                self._commits.put(commit)
+            case Send(to, message):
+                self._send(to, lambda: Frame(*message_to_parts(message)))
+            case SendEntry(to, log, life, first, following, watermark):
+                rows = self._journal.rows
+                self._send(
+                    to,
+                    lambda: Frame(*message_to_parts(Batch(log, life, first, following, watermark, rows(log, first)))),
+                )
+            case WriteEntry():
+                assert self._sink is not None
+                self._sink.write(action)
+            case Answer(number, message):
+                if (asked := self._answers.pop(number, None)) is not None:
+                    asked.set_result(message)
+            case Taken(stream, _, position):
+                self._sources[stream].taken(position)
+            case Hold(stream, reason):
+                if stream in self._sources:
+                    self._sources[stream].hold(bool(reason))
+                if reason:
+                    self._setup.say(f"reads no {stream} for now: {reason}")
+            case _:
+                assert_never(action)
+
+    def _send(self, to: str, make: Callable[[], Frame]) -> None:
+        if to not in self._outgoing:
+            self._connect(to)
+        self._outgoing[to].send(make)
+
+    def _commit_all(self) -> None:
+        """In a thread of its own: one commit after the other."""
+        while (commit := self._commits.get()) is not None:
+            try:
+                self._journal.commit(commit)
+            except Exception as error:  # whatever it is, nothing may be built upon this commit
+                self._fail(error)
+                return
+            self._events.put(Committed(commit.number))
+
+    def _fail(self, error: Exception) -> None:
+        self._events.put(_Stop(error))
+
+    # ---- who talks to the site, in threads of the endpoint
+
+    def _receive(self, peer: str, frame: Frame) -> None:
+        message = message_of(frame.header, frame.body)
+        if isinstance(message, Prepare | Go | Abort | StatusQuestion):
+            raise FrameError("sites do not control each other")
+        self._received["frames"] += 1
+        self._received["bytes"] += len(frame.body)
+        self._events.put(Received(peer, message))  # type: ignore[arg-type]  # answers are refused by the core
+
+    def _control(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        if name == STOP:
+            self.stop()
+            return {}
+        if name != MESSAGE:
+            raise SituError(f"a site does not know how to {name!r}", remedy="Is this situ as new as that of the site?")
+        message = message_of(request)
+        if not isinstance(message, Prepare | Go | Abort | StatusQuestion):
+            raise FrameError(f"{request.get('kind')} is no request")
+        header, _ = message_to_parts(self.ask(message))
+        return header | ({"process": self.figures()} if isinstance(message, StatusQuestion) else {})
+
+    def ask(self, message: ControlMessage) -> ControlAnswer:
+        """What the core answers to a request of control; from any thread but the core's."""
+        number = next(self._numbers)
+        answer: Future[ControlAnswer] = Future()
+        self._answers[number] = answer
+        self._events.put(Asked(number, message))
+        try:
+            return answer.result(_ANSWER_S)
+        except TimeoutError:
+            raise SituError(f"site {self._setup.name} took too long to answer") from None
+
+    def report(self) -> dict[str, Any]:
+        """What the core reports, and under `process` what the process counts."""
+        answer = self.ask(StatusQuestion())
+        assert isinstance(answer, StatusReport)
+        return {**json.loads(answer.report), "process": self.figures()}
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether all sources have come to the end of what was there, and it is on disk."""
+        return bool(self._sources) and all(source.is_done for source in self._sources.values())
+
+    def figures(self) -> dict[str, Any]:
+        """What the process counts, beside what its core knows."""
+        return {
+            "up_s": round(time.time() - self._begun, 3),
+            "read": {stream: thread.rows for stream, thread in self._sources.items()},
+            "written": dict(self._sink.rows) if self._sink else {},
+            "received": dict(self._received),
+            "refused": dict(self._endpoint.refused) if self._endpoint else {},
+            "links": {
+                site: {"up": link.is_up, "frames": link.frames, "bytes": link.bytes, "waits": self._links.get(site, "")}
+                for site, link in self._outgoing.items()
+            },
+        }
+
+    def _close(self) -> None:
+        for source in self._sources.values():
+            source.close()
+        if self._sink is not None:
+            self._sink.close()
+        for link in self._outgoing.values():
+            link.close()
+        self._commits.put(None)
+        if self._endpoint is not None:
+            self._endpoint.close()

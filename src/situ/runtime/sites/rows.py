@@ -1,0 +1,77 @@
+"""Rows of logs as bytes: a record batch as an Arrow IPC stream, with its schema. What comes from outside is checked."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from situ.core.time import FIRST_TIME_US, LAST_TIME_US
+from situ.kernel.arrays import I64
+from situ.runtime.sites.messages import MessageError
+
+#: The column of the times of events, beside their attributes.
+TIME = "_time"
+_WRITE = pa.ipc.IpcWriteOptions(use_threads=False)
+_READ = pa.ipc.IpcReadOptions(use_threads=False)
+
+
+def write_rows(rows: pa.RecordBatch) -> bytes:
+    """The bytes of some rows.
+
+    >>> read_rows(write_rows(pa.record_batch({"x": [1, 2]}))).to_pydict()
+    {'x': [1, 2]}
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def times_us(rows: pa.RecordBatch) -> I64:
+    """The times of events in microseconds, as a view."""
+    return rows.column(TIME).view(pa.int64()).to_numpy()
+
+
+def read_rows(data: bytes) -> pa.RecordBatch:
+    """The rows of bytes that `write_rows` made here. They are not copied."""
+    with pa.ipc.open_stream(pa.py_buffer(data), options=_READ) as reader:
+        return reader.read_next_batch()
+
+
+def checked_rows(data: bytes, schema: pa.Schema, numbers: int, filtered: bool) -> pa.RecordBatch:
+    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers (or fewer, if
+    a filter left some out); MessageError if they are not."""
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data), options=_READ) as reader:
+            if not reader.schema.equals(schema):
+                raise MessageError(
+                    f"rows have the columns {_columns(reader.schema)}, and not {_columns(schema)}",
+                    remedy="Do both sites run the same plan, with the same situ?",
+                )
+            rows = reader.read_next_batch()
+            if _has_more(reader):
+                raise MessageError("there are rows after the rows")
+        rows.validate(full=True)
+    except (pa.ArrowException, OSError, EOFError, StopIteration, MemoryError, ValueError, KeyError) as error:
+        raise MessageError(f"rows are damaged: {str(error).partition(chr(10))[0]}") from None
+    if rows.num_rows > numbers or (rows.num_rows < numbers and not filtered):
+        raise MessageError(f"there are {rows.num_rows:,} rows of {numbers:,} numbers")
+    if TIME in schema.names and rows.num_rows:
+        if rows.column(TIME).null_count:
+            raise MessageError("rows have no time")
+        times = times_us(rows)
+        if times.min() < FIRST_TIME_US or times.max() > LAST_TIME_US:
+            raise MessageError("rows have times that no event has")
+    return rows
+
+
+def _has_more(reader: pa.RecordBatchReader) -> bool:
+    try:
+        reader.read_next_batch()
+    except StopIteration:
+        return False
+    return True
+
+
+def _columns(schema: pa.Schema) -> str:
+    text = ", ".join(f"{field.name} {field.type}" for field in schema)
+    return text if len(text) < 300 else f"{text[:300]}..."

@@ -1,0 +1,1 @@
+"""Where a site's results go: written by log and number, so that repeating changes nothing."""

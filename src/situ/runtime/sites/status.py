@@ -1,0 +1,96 @@
+"""How a site is, in words and numbers: for `situ status`, and for whoever looks into a simulation that hangs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from situ.core.time import BEGINNING, END
+from situ.runtime.sites.logs import SINK
+from situ.runtime.sites.running_version import RunningVersion
+
+if TYPE_CHECKING:
+    from situ.runtime.sites.site import Site
+
+
+def status_of(site: Site) -> dict[str, Any]:
+    """A site's state as JSON: versions, logs and their readers, sources, and who waits for whom."""
+    return {
+        "site": site.name,
+        "lives": len(site.conversation.lives),
+        "version": site.controls.known.version,
+        "prepared": None if site.controls.prepared is None else site.controls.prepared.version,
+        "commits": site.commits,
+        "steps": site.steps,
+        "rows": dict(site.admission.counts),
+        "refused_messages": site.conversation.refusals,
+        "peers": {name: _peer_words(peer) for name, peer in site.conversation.peers.items()},
+        "held": {stream: reason for stream, reason in site.admission.held.items() if reason},
+        "sources": {
+            stream: {
+                "promise_us": _time(time.promise_us),
+                "latest_us": _time(max((s.latest_us for s in time.sources.values()), default=BEGINNING)),
+                "ended": all(source.ended for source in time.sources.values()),
+            }
+            for stream, time in site.admission.times.items()
+        },
+        "versions": {str(number): _version(version) for number, version in site.versions.items()},
+    }
+
+
+def _peer_words(peer: Any) -> str:
+    if peer.refused or peer.refused_by:
+        return str(peer.refused or peer.refused_by)
+    return "heard" if peer.greeted else "not heard yet"
+
+
+def _version(version: RunningVersion) -> dict[str, Any]:
+    lows = version.watermarks()
+    return {
+        "starts_us": _time(version.plan.starts_us),
+        "ends_us": _time(version.ends_us),
+        "over": version.is_over,
+        "figures": dict(version.host.figures()),
+        "operators": [name for name, place in version.plan.operators.items() if place.site == version.site],
+        "made": {
+            str(name): {
+                "events": log.durable_end,
+                "promise_us": _time(log.durable_us),
+                "bytes": log.shelf.size,
+                "readers": {
+                    site or "sink": {"sent": reader.sent, "committed": reader.committed}
+                    for site, reader in log.readers.items()
+                },
+            }
+            for name, log in version.made.items()
+        },
+        "read": {
+            str(name): {
+                "committed": log.committed,
+                "promise_us": _time(log.committed_us),
+                "written": None if log.sink is None else log.sink.committed,
+                "asked_us": _time(log.asked.until_us) if log.asked is not None and log.is_asked else None,
+            }
+            for name, log in version.read.items()
+        },
+        "waits_for": sorted(_waits_for(version, lows)),
+    }
+
+
+def _waits_for(version: RunningVersion, lows: dict[str, int]) -> set[str]:
+    """Who holds time back, or has not taken what was sent."""
+    last = max(lows.values(), default=BEGINNING)
+    holding = {
+        f"{log.name.origin} for the time of {log.name.type}"
+        for log in version.read.values()
+        if log.by_operators and log.taken_us < last
+    }
+    return holding | {
+        f"{site} to read {name}"
+        for name, log in version.made.items()
+        for site, reader in log.readers.items()
+        if site != SINK and log.owes(reader)
+    }
+
+
+def _time(micros: int) -> int | str | None:
+    return {BEGINNING: None, END: "end"}.get(micros, micros)

@@ -1,0 +1,114 @@
+"""The endpoint of a site: takes frames from other sites, and requests from whoever may control it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from situ.core.errors import InputError, SituError
+from situ.runtime.sites.wire.frames import Frame, FrameError, from_wire, json_object
+from situ.runtime.sites.wire.identity import CONTROL_PEER, Identities, require_loopback
+
+#: What the endpoint does with a frame of a peer; FrameError or InputError refuses it, and closes the connection.
+Receive = Callable[[str, Frame], None]
+#: Answers a request of control, by its name: an object in, an object out.
+Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+class Endpoint:
+    """Listens at an address until it is closed. `receive` is called in a thread for each connection.
+
+    `receive` may wait: nothing more is read from that peer meanwhile, which holds back whoever sends.
+    """
+
+    def __init__(self, host: str, port: int, identities: Identities, receive: Receive, answer: Answer) -> None:
+        self.refused: Counter[str] = Counter()
+        try:
+            self._server = _Server(_location(host, port, identities), self, identities, receive, answer)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(
+                f"cannot listen at {host}:{port}: {error}",
+                remedy="Give an address of this machine, and a port that is free.",
+            ) from None
+        self.host, self.port = host, int(self._server.port)
+
+    def close(self) -> None:
+        """Takes no more connections. Those that are open end when their peers close them, or with the process: Flight
+        waits for them, so this does not."""
+        threading.Thread(target=self._server.shutdown, name="situ-endpoint-closes", daemon=True).start()
+
+
+class _Server(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
+    def __init__(
+        self, location: str, endpoint: Endpoint, identities: Identities, receive: Receive, answer: Answer
+    ) -> None:
+        self._endpoint, self._identities, self._receive, self._answer = endpoint, identities, receive, answer
+        secret = identities.credentials
+        tls: dict[str, Any] = {}
+        if secret is not None:
+            chain = [(secret.certificate, secret.key)]
+            tls = {"tls_certificates": chain, "verify_client": True, "root_certificates": secret.network}
+        super().__init__(location, **tls)
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Frames of one peer, until it closes the connection."""
+        with _refusals(self._endpoint):
+            peer = self._peer(context, descriptor.command)
+            if peer == CONTROL_PEER:
+                raise FrameError("control sends requests, not frames")
+            writer.write(b"welcome")
+            for batch, header in _chunks(reader):
+                self._receive(peer, from_wire(batch, header))
+
+    def do_action(self, context: Any, action: Any) -> list[bytes]:
+        """A request of control; its answer is one object, or the error that it ended in."""
+        with _refusals(self._endpoint):
+            request = json_object(action.body.to_pybytes())
+            if self._peer(context, json.dumps({"from": request.get("from")}).encode()) != CONTROL_PEER:
+                raise FrameError("only a certificate for control may ask this")
+        try:
+            answer = {"answer": self._answer(action.type, dict(request.get("request", {})))}
+        except SituError as error:
+            answer = {"error": {"cause": error.cause, "place": str(error.place or ""), "remedy": error.remedy}}
+        return [json.dumps(answer, allow_nan=False).encode()]
+
+    def _peer(self, context: Any, said: bytes) -> str:
+        name = json_object(said).get("from")
+        if not isinstance(name, str):
+            raise FrameError("a connection begins with the name of who opens it")
+        return self._identities.peer(context.peer_identity(), name)
+
+
+def _location(host: str, port: int, identities: Identities) -> str:
+    if identities.credentials is None:
+        require_loopback(host)
+    scheme = "grpc+tcp" if identities.credentials is None else "grpc+tls"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _chunks(reader: Any) -> Iterator[tuple[pa.RecordBatch | None, pa.Buffer | None]]:
+    while True:
+        try:
+            chunk = reader.read_chunk()
+        except StopIteration:
+            return
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise FrameError(f"what came is not Arrow: {error}") from None
+        yield chunk.data, chunk.app_metadata
+
+
+@contextmanager
+def _refusals(endpoint: Endpoint) -> Iterator[None]:
+    """Counts what is refused, by its reason, and tells the peer."""
+    try:
+        yield
+    except SituError as error:
+        endpoint.refused[error.cause] += 1
+        raise flight.FlightServerError(str(error)) from None

@@ -1,0 +1,120 @@
+"""Ways in which a site's core could be wrong, each of which storms must find out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from runtime.sites.storm import random_storm, run_storm, unjournalled
+from situ.runtime.sites import admission
+from situ.runtime.sites.actions import Send
+from situ.runtime.sites.admission import rows_between
+from situ.runtime.sites.logs import MadeLog, Reader, ReadLog
+from situ.runtime.sites.messages import Batch, Position
+from situ.runtime.sites.site import Site
+
+
+@contextmanager
+def acknowledge_before_commit() -> Iterator[None]:
+    original = ReadLog.position
+
+    def position(self: ReadLog, life: str, credit: int, again: bool = False) -> Position:
+        return replace(original(self, life, credit, again), committed=self.received, watermark=self.received_us)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ReadLog, "position", position)
+        yield
+
+
+@contextmanager
+def promise_before_commit() -> Iterator[None]:
+    original = MadeLog.promise_for
+
+    def promise_for(self: MadeLog, reader: Reader) -> int | None:
+        durable_us, self.durable_us = self.durable_us, self.watermark_us
+        try:
+            return original(self, reader)
+        finally:
+            self.durable_us = durable_us
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MadeLog, "promise_for", promise_for)
+        yield
+
+
+@contextmanager
+def position_not_stored() -> Iterator[None]:
+    original = Site._step
+
+    def step(self: Site, now: float) -> None:
+        original(self, now)
+        for name in [name for name in self.open.values if name.startswith("read/")]:
+            del self.open.values[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Site, "_step", step)
+        yield
+
+
+@contextmanager
+def batch_taken_twice() -> Iterator[None]:
+    def is_new(self: ReadLog, batch: Batch) -> bool:
+        return batch.following > batch.first or batch.watermark > self.received_us
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ReadLog, "is_new", is_new)
+        yield
+
+
+@contextmanager
+def credit_on_processing() -> Iterator[None]:
+    original = Site._step
+
+    def step(self: Site, now: float) -> None:
+        original(self, now)
+        for log in self.read_logs():
+            if log.taken > log.committed and self.conversation.introduced:
+                position = self.conversation.position_in(log)
+                more = replace(position, credit=position.credit + unjournalled(self, log.name))
+                self.do(Send(log.name.origin, more))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Site, "_step", step)
+        yield
+
+
+@contextmanager
+def version_cut_one_microsecond_off() -> Iterator[None]:
+    def cut(events: pa.RecordBatch, starts_us: int, ends_us: int) -> pa.RecordBatch:
+        return rows_between(events, starts_us + (starts_us > -(2**62)), ends_us + (ends_us < 2**62))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admission, "rows_between", cut)
+        yield
+
+
+MUTATIONS: dict[str, Callable[[], object]] = {
+    mutation.__name__: mutation
+    for mutation in (
+        acknowledge_before_commit,
+        promise_before_commit,
+        position_not_stored,
+        batch_taken_twice,
+        credit_on_processing,
+        version_cut_one_microsecond_off,
+    )
+}
+
+
+def is_caught(name: str, seed: int) -> bool:
+    """Whether a storm of a seed finds out that the core is wrong in this way."""
+    with MUTATIONS[name]():  # type: ignore[attr-defined]
+        try:
+            run_storm(random_storm(seed))
+        except Exception:  # whatever it is: results, promises, numbers, no progress
+            return True
+    return False
