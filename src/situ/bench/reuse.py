@@ -1,6 +1,6 @@
 """Consumers who share their work beside the same consumers alone, on the Ingolstadt trace.
 
-`python -m situ.bench.reuse [--only selections embedded spark covering]`
+`python -m situ.bench.reuse [--only selections embedded fed spark covering]`
 
 On the engines, drivers ask for jams around them: the average speed over 30 events, of 500 m squares, with a new square
 every 10 s. Next to nothing is delivered, so that detection is what is measured. Under selection managers they ask for
@@ -39,6 +39,8 @@ EMBEDDED_DRIVERS, SPARK_DRIVERS, CONSUMERS = 200, 1_000, 25
 THRESHOLD, SIDE_M, SECONDS = 0.7, 2000.0, 120
 SEEDS = (1, 2, 3)
 REPEATS = 3
+#: Of the trace, the seconds that an engine is fed with, and those of them that are not measured.
+FED_FROM, FED_SECONDS, FED_WARM = 500, 80, 20
 
 _STREAMS = """
 stream Vehicle(time_us int, vehicle string, x double, y double, speed double)
@@ -107,7 +109,7 @@ def embedded_figures(say: Say) -> Iterator[BenchFigure]:
     """CPU time of the embedded engine."""
     tables = {"Vehicle": trace(), "Driver": drivers(EMBEDDED_DRIVERS)}
     for name, query, bar in (
-        ("average over 30 events", COUNTING, Bar("at least", 3)),
+        ("average over 30 events", COUNTING, Bar("at least", 5)),
         ("average over windows of 10 s", WINDOWS, None),
     ):
         say(f"embedded: {name}")
@@ -133,6 +135,34 @@ def _cpu_s(query: str, tables: dict[str, pa.Table]) -> tuple[float, Engine]:
     return fastest, engine
 
 
+def fed_figures(say: Say) -> Iterator[BenchFigure]:
+    """CPU time of the embedded engine that is fed second by second, after the first ones."""
+    tables = {"Driver": drivers(SPARK_DRIVERS), "Vehicle": trace()}
+    say("fed second by second")
+    shared_ms, engine = _fed_ms(COUNTING + _QUALITY, tables)
+    alone_ms, _ = _fed_ms(COUNTING, tables)
+    totals = engine.reuse["Jam"]
+    detail = (
+        f"CPU {shared_ms:.1f} ms for a second, alone {alone_ms:.1f} ms; {totals.share_read:.0%} of the events, "
+        f"{totals.fallbacks} of {totals.spans + totals.fallbacks:,} spans processed alone"
+    )
+    title = f"{SPARK_DRIVERS:,} drivers, fed second by second, average over 30 events"
+    yield BenchFigure(title, round(alone_ms / shared_ms, 1), "x less", detail, totals.to_json(), Bar("at least", 2.5))
+
+
+def _fed_ms(query: str, tables: dict[str, pa.Table]) -> tuple[float, Engine]:
+    """CPU milliseconds for a second of the trace, on average, and what ran."""
+    engine, spent_s = Engine(query, threads=1), []
+    seconds = {name: table["time_us"].to_numpy() // 1_000_000 for name, table in tables.items()}
+    for second in range(FED_FROM, FED_FROM + FED_SECONDS):
+        pieces = {name: table.filter(pa.array(seconds[name] == second)) for name, table in tables.items()}
+        begun = time.process_time()
+        for name, piece in pieces.items():
+            engine.feed(piece, name)
+        spent_s.append(time.process_time() - begun)
+    return 1e3 * float(np.mean(spent_s[FED_WARM:])), engine
+
+
 def spark_figures(say: Say) -> Iterator[BenchFigure]:
     """Wall time on Spark, all cores."""
     spark = spark_session()
@@ -142,7 +172,7 @@ def spark_figures(say: Say) -> Iterator[BenchFigure]:
             pq.write_table(table, Path(directory) / f"{name}.parquet", row_group_size=50_000)
             frames[name] = spark.read.parquet(str(Path(directory) / f"{name}.parquet"))
         for name, query, bar in (
-            ("average over 30 events", COUNTING, Bar("at least", 3)),
+            ("average over 30 events", COUNTING, Bar("at least", 10)),
             ("average over windows of 10 s", WINDOWS, None),
         ):
             say(f"Spark, shared: {name}")
@@ -204,6 +234,7 @@ def _selections(count: int, operators: int, shift: int, length: int = 30) -> tup
 SECTIONS: Sections = {
     "selections": selection_figures,
     "embedded": embedded_figures,
+    "fed": fed_figures,
     "spark": spark_figures,
     "covering": covering_figures,
 }
