@@ -43,7 +43,6 @@ from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.site import Site
 from situ.runtime.sites.status import status_of
 
-
 #: How likely it is, while there are kills, that a process is killed after an action that it wanted done.
 KILLED_BETWEEN_ACTIONS = 0.01
 
@@ -56,11 +55,13 @@ class SimulationError(SituError):
 class Faults:
     """What goes wrong until `until_s`: chances for a message, and times in seconds.
 
-    `kills` and `cuts` are how often, in all, a process is killed and two sites are cut off from each other.
+    `kills` and `cuts` are how often, in all, a process is killed and two sites are cut off from each other. The disks
+    of a share of sites, `slow_disks`, take ten times as long.
     """
 
     delay_s: tuple[float, float] = (0.001, 0.01)
     commit_s: tuple[float, float] = (0.001, 0.005)
+    slow_disks: float = 0.0
     loss: float = 0.0
     repeat: float = 0.0
     kills: int = 0
@@ -122,6 +123,7 @@ class World:
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self.cut: set[frozenset[str]] = set()
+        self.slow = {name for name in names if self.random.random() < faults.slow_disks}
         self.sites = {name: SimulatedSite(name, {}) for name in names}
         for (site, stream, source), pieces in sources.items():
             self.sites[site].sources[stream, source] = SimulatedSource(pieces, pause_s, bounded)
@@ -294,7 +296,8 @@ class World:
                 machine.committing = None
                 self.handle(machine.name, Committed(commit.number))
 
-        self.after(self.random.uniform(*self.faults.commit_s), done)
+        is_slow = self._is_stormy and machine.name in self.slow
+        self.after(self.random.uniform(*self.faults.commit_s) * (10 if is_slow else 1), done)
 
     def _write(self, machine: SimulatedSite, commit: JournalCommit) -> None:
         machine.journal.commit(commit)
