@@ -104,6 +104,17 @@ def test_kills_at_random_moments(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.storm
+@pytest.mark.parametrize("name", ["north", "town"])
+def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, name: str) -> None:
+    files = write_events(tmp_path, rows=5_000, seed=11)
+    with local_sites(tmp_path, files, {name: ("full", 150_000)}) as sites:
+        assert run_to_end(sites) == 1
+        said = (sites.sites[name].directory / "log.txt").read_text()
+    assert "cannot be written" in said or "disk" in said, said
+    assert results(tmp_path / "out") == expected(files)
+
+
+@pytest.mark.storm
 def test_a_partition_and_a_site_that_is_away(tmp_path: Path) -> None:
     files = write_events(tmp_path, rows=5_000, seed=7)
     looks = {"count": 0}
