@@ -35,7 +35,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("net.json").write_text(json.dumps(NETWORK))
     Path("rates.json").write_text(json.dumps(RATES))
     for name in ("alarm", "reading"):
-        pq.write_table(pa.table({"machine": ["a"], "value": [1.0], "ts": [0]}), f"{name}.parquet")
+        pq.write_table(
+            pa.table({"machine": ["a"], "value": [1.0], "ts": pa.array([0], pa.timestamp("us"))}), f"{name}.parquet"
+        )
     return tmp_path
 
 
@@ -85,6 +87,10 @@ def test_addresses_are_read_and_written(here: Path) -> None:
          "--mechanism needs rates"),
         (["--source", "Alarm@field=alarm.parquet", "--source", "Reading@hall=reading.parquet", "--plan", "none.json"],
          "the plan cannot be read"),
+        (["--source", "Alarm@field=alarm.parquet", "--source", "Reading@hall=redding.parquet"],
+         "Did you mean 'reading.parquet'?"),
+        (["--source", "Alarm@field=mqtt://ann:secret@host/x", "--source", "Reading@hall=reading.parquet"],
+         "mqtt://host/x is a stream that does not end"),
     ],
 )  # fmt: skip
 def test_wrong_command_lines_of_up(here: Path, further: list[str], said: str) -> None:

@@ -50,9 +50,15 @@ def run_site(options: SiteOptions) -> None:
     PRIVATE.make_directory(options.directory)
     journal = SqliteJournal(options.directory / "journal")
 
+    def check(plan: DeployedPlan) -> None:
+        if options.out is None and options.name in plan.results:
+            raise InputError(
+                f"the plan brings results to {options.name}, which does not know where to put them",
+                remedy="Start it with --out, or bring them to another site.",
+            )
+
     def open_sink(plan: DeployedPlan) -> SiteSink:
-        if options.out is None:
-            raise InputError(f"the plan brings results to {options.name}, which has no --out")
+        assert options.out is not None
         return open_site_sink(options.out, options.file_format or "parquet", plan, options.directory, permissions)
 
     setup = SiteSetup(
@@ -63,6 +69,7 @@ def run_site(options: SiteOptions) -> None:
         list(sources),
         lambda stream, plan: open_site_source(sources[stream], stream, plan, options.directory),
         open_sink,
+        check,
         partial(_say, options.name),
     )
     process = SiteProcess(setup, journal)

@@ -50,6 +50,7 @@ def refuse_bad_input(sites: LocalSites, tmp_path: Path) -> None:
         "the plan has no place for operator 'Rise'": replace(
             plan(), operators={name: place for name, place in PLACES.items() if name != "Rise"}
         ),
+        "north, which does not know where to put them": replace(plan(), results=("north",)),
         "nobody said where site 'moon' is": replace(plan(), operators=PLACES | {"Calm": OperatorPlace("moon")}),
     }
     for reason, bad in wrong.items():
