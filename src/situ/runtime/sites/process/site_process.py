@@ -106,6 +106,7 @@ class SiteProcess:
         self._sink: SinkThread | None = None
         self._version = 0
         self._begun = time.time()
+        self._has_ended = False
         self._received = {"frames": 0, "bytes": 0}
         self._links: dict[str, str] = {}
         sources = {stream: [SOURCE] for stream in setup.streams}
@@ -276,6 +277,8 @@ class SiteProcess:
         answer: Future[ControlAnswer] = Future()
         self._answers[number] = answer
         self._events.put(Asked(number, message))
+        if self._has_ended:
+            raise SituError(f"site {self._setup.name} has ended")
         try:
             return answer.result(_ANSWER_S)
         except TimeoutError:
@@ -307,6 +310,9 @@ class SiteProcess:
         }
 
     def _close(self) -> None:
+        self._has_ended = True
+        for asked in list(self._answers.values()):
+            asked.set_exception(SituError(f"site {self._setup.name} has ended"))
         for source in self._sources.values():
             source.close()
         if self._sink is not None:
