@@ -146,7 +146,7 @@ def random_storm(seed: int, versions: int | None = None, calm: bool = False) -> 
 def cut(rng: random.Random, stream: Stream, rows: list[Row]) -> list[pa.Table]:
     pieces: list[list[Row]] = [[]]
     for row in rows:
-        if rng.random() < 0.6:
+        if rng.random() < 0.8:
             pieces.append([])
         pieces[-1].append(row)
     return [table_of(stream, piece) for piece in pieces]
@@ -167,8 +167,8 @@ def random_faults(rng: random.Random) -> Faults:
 
 def random_settings(rng: random.Random) -> Settings:
     return Settings(
-        credit=rng.choice([1, 1500, 5000, 1 << 20]),
-        step=rng.choice([1, 3000, 1 << 20]),
+        credit=rng.choice([1, 1, 1500, 5000, 1 << 20]),
+        step=rng.choice([1, 1, 3000, 1 << 20]),
         snapshot=rng.choice([1, 1, 2000, 10_000, 1 << 20]),
         quota=rng.choice([1500, 1 << 20, 1 << 20]),
         waiting=rng.choice([700, 1 << 20]),
@@ -275,7 +275,7 @@ def run_storm(storm: Storm, make_site: type[Site] = Site) -> World:
     by_name = {stream.name: stream for stream in storm.streams}
     pieces = {key: [conform(piece, by_name[key[1]]) for piece in of] for key, of in storm.pieces.items()}
     world = World(storm.names, pieces, storm.seed, storm.faults, storm.settings, make_site=make_site, watch=watch,
-                  pause_s=random.Random(storm.seed).choice([0.05, 0.5, 2.0, 2.0]),
+                  pause_s=random.Random(storm.seed).choice([0.005, 0.02, 0.5, 2.0]),
                   check=lambda machine: check_credit(machine, storm.settings, largest[0]))  # fmt: skip
     deployer = Deployer(world, storm)
     world.run()

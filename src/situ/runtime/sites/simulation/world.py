@@ -45,6 +45,8 @@ from situ.runtime.sites.status import status_of
 
 #: How likely it is, while there are kills, that a process is killed after an action that it wanted done.
 KILLED_BETWEEN_ACTIONS = 0.01
+#: And that it is killed while its disk writes.
+KILLED_WHILE_WRITING = 0.1
 
 
 class SimulationError(SituError):
@@ -297,7 +299,14 @@ class World:
                 self.handle(machine.name, Committed(commit.number))
 
         is_slow = self._is_stormy and machine.name in self.slow
-        self.after(self.random.uniform(*self.faults.commit_s) * (10 if is_slow else 1), done)
+        seconds = self.random.uniform(*self.faults.commit_s) * (10 if is_slow else 1)
+        self.after(seconds, done)
+        if self.faults.kills and self._is_stormy and self.random.random() < KILLED_WHILE_WRITING:
+            self.after(self.random.uniform(0, seconds), lambda: self._kill_life(machine, life))
+
+    def _kill_life(self, machine: SimulatedSite, life: int) -> None:
+        if machine.lives == life:
+            self.kill(machine.name)
 
     def _write(self, machine: SimulatedSite, commit: JournalCommit) -> None:
         machine.journal.commit(commit)
