@@ -13,7 +13,17 @@ from pathlib import Path
 import pyarrow.flight as flight
 import pytest
 
-from runtime.sites.real_sites import NETWORK, PLACES, expected, local_sites, plan, results, run_to_end, write_events
+from runtime.sites.real_sites import (
+    NETWORK,
+    PLACES,
+    expected,
+    local_sites,
+    plan,
+    results,
+    run_to_end,
+    six_hosts,
+    write_events,
+)
 from situ.runtime.sites.deployed_plan import OperatorPlace
 from situ.runtime.sites.process.deploying import Control, DeployError
 from situ.runtime.sites.process.local_sites import LocalSites
@@ -89,18 +99,19 @@ def test_kills_at_named_points(tmp_path: Path, point: str, number: int) -> None:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("seed", range(4))
-def test_kills_at_random_moments(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    files = write_events(tmp_path, rows=20_000, seed=seed)
+def test_kills_at_random_moments_of_six_sites(tmp_path: Path, seed: int) -> None:
+    rng, setting = random.Random(seed), six_hosts()
+    files = write_events(tmp_path, 20_000, seed, setting)
     left = {"kills": 5}
-    with local_sites(tmp_path, files) as sites:
+    with local_sites(tmp_path, files, setting=setting) as sites:
 
         def kill() -> None:
             if left["kills"] and rng.random() < 0.5:
                 left["kills"] -= 1
                 sites.kill(rng.choice(list(sites.sites)), signal.SIGKILL)
 
-        run_to_end(sites, kill)
+        run_to_end(sites, kill, setting)
+    assert not left["kills"]
     assert results(tmp_path / "out") == expected(files)
 
 
