@@ -263,8 +263,8 @@ class Deployer:
             self._deploy(deployment.plan.starting_at(after_us + self.rng.choice([1, SECOND, 2 * SECOND])))
 
 
-def run_storm(storm: Storm, make_site: type[Site] = Site) -> World:
-    """Let a storm pass, and check that all is as it should be."""
+def run_storm(storm: Storm, limit_s: float = 3600.0) -> World:
+    """Let a storm pass within some simulated time, and check that all is as it should be."""
     ledger = Ledger({stream.name for stream in storm.streams})
     largest = [0]
 
@@ -274,11 +274,11 @@ def run_storm(storm: Storm, make_site: type[Site] = Site) -> World:
 
     by_name = {stream.name: stream for stream in storm.streams}
     pieces = {key: [conform(piece, by_name[key[1]]) for piece in of] for key, of in storm.pieces.items()}
-    world = World(storm.names, pieces, storm.seed, storm.faults, storm.settings, make_site=make_site, watch=watch,
+    world = World(storm.names, pieces, storm.seed, storm.faults, storm.settings, watch=watch,
                   pause_s=random.Random(storm.seed).choice([0.005, 0.02, 0.5, 2.0]),
                   check=lambda machine: check_credit(machine, storm.settings, largest[0]))  # fmt: skip
     deployer = Deployer(world, storm)
-    world.run()
+    world.run(limit_s)
     check_rows(storm, world, ledger)
     check_results(deployer.running, world, ledger)
     check_journals(storm, world)
