@@ -2,8 +2,8 @@
 
     python examples/sites/sites.py            prints what it does, and writes out/sites.svg
 
-The query looks for vehicles that brake hard in all four quarters within six seconds. It runs twice: once with all events
-sent to town, once as `situ plan` places it, with hard braking found where it happens.
+The query looks for vehicles that brake hard in all four quarters within six seconds. It runs twice: once with all
+events sent to town, once as `situ plan` places it, with hard braking found where it happens.
 """
 
 from __future__ import annotations

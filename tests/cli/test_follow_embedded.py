@@ -109,3 +109,20 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     (tmp_path / "doors.situ").write_text(STREAM + "subscribe All detect Door as d then Door as e assign n = d.n")
     (tmp_path / "state" / "query.json").unlink()
     assert "within" in str(follow(tmp_path, code=1))
+
+
+def test_what_ends_the_site_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "doors.situ").write_text(STREAM + SHUT)
+    move_in(rows(0, 100, seed=0), tmp_path / "in", "0.parquet")
+
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device", "out")
+
+    monkeypatch.setattr("situ.runtime.sites.sinks.files.write_part", no_room)
+    assert "No space left on device" in str(follow(tmp_path, code=1))
+    monkeypatch.undo()
+    follow(tmp_path)
+    assert (
+        found(tmp_path, "Shut") == Engine(STREAM + SHUT).feed(rows(0, 100, seed=0)).complex_events["Shut"].to_pylist()
+    )

@@ -133,6 +133,14 @@ class EmbeddedFollower:
 
     def run(self, show: Show, once: bool) -> None:
         """Returns when it is told to stop, or has read what is there; raises what ends the site."""
+        try:
+            self._run(show, once)
+        except SituError:
+            if self.site.ended.wait(PERIOD_S) and self.site.error is not None:
+                raise self.site.error from None
+            raise
+
+    def _run(self, show: Show, once: bool) -> None:
         self._texts, self._counts, self._looked_at = self.main, dict[str, int](), time.time()
         self._begin(show)
         watch = ControlWatch(self.control, self._found) if self.control and not once else None

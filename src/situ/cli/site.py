@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from functools import partial
 
 from situ.cli.query_file import import_functions
@@ -21,7 +22,7 @@ from situ.runtime.sites.process.site_metrics import site_metrics
 from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sqlite_journal import SqliteJournal
-from situ.runtime.sites.wire.identity import Identities
+from situ.runtime.sites.wire.identity import Identities, require_loopback
 from situ.runtime.sites.wire.outgoing import Address
 from situ.service.certificates import Credentials, identity_of
 from situ.service.prometheus import MetricsServer, metrics_address
@@ -42,14 +43,22 @@ def run_site(options: SiteOptions) -> None:
     permissions = GROUP_READABLE if options.group_readable else PRIVATE
     import_functions(options.functions)
     served_at = metrics_address(options.metrics) if options.metrics is not None else None
-    PRIVATE.make_directory(options.directory)
-    journal = SqliteJournal(options.directory / "journal")
     addresses = {site.name: Address.parse(site.address) for site in network.sites if site.address}
     listen = Address.parse(options.listen) if options.listen else _own_address(options.name, addresses)
+    if credentials is None:
+        require_loopback(listen.host)
+    PRIVATE.make_directory(options.directory)
+    journal = SqliteJournal(options.directory / "journal")
+
+    def check(plan: DeployedPlan) -> None:
+        if options.out is None and options.name in plan.results:
+            raise InputError(
+                f"the plan brings results to {options.name}, which does not know where to put them",
+                remedy="Start it with --out, or bring them to another site.",
+            )
 
     def open_sink(plan: DeployedPlan) -> SiteSink:
-        if options.out is None:
-            raise InputError(f"the plan brings results to {options.name}, which has no --out")
+        assert options.out is not None
         return open_site_sink(options.out, options.file_format or "parquet", plan, options.directory, permissions)
 
     setup = SiteSetup(
@@ -60,6 +69,7 @@ def run_site(options: SiteOptions) -> None:
         list(sources),
         lambda stream, plan: open_site_source(sources[stream], stream, plan, options.directory),
         open_sink,
+        check,
         partial(_say, options.name),
     )
     process = SiteProcess(setup, journal)
@@ -72,10 +82,17 @@ def run_site(options: SiteOptions) -> None:
         host, port = served_at
         server = MetricsServer(lambda: site_metrics(process.report()), port, host)
         _say(options.name, f"figures for Prometheus are at {server.url}")
+    if options.until_eof:
+        threading.Thread(target=_stop_at_end_of_input, args=(process,), daemon=True).start()
     process.run()
     journal.close()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _stop_at_end_of_input(process: SiteProcess) -> None:
+    sys.stdin.read()
+    process.stop()
 
 
 def sources_of(sources: list[str]) -> dict[str, str]:

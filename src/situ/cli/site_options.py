@@ -87,6 +87,10 @@ class SiteOptions:
             show_default=False,
         ),
     ] = None
+    until_eof: Annotated[
+        bool,
+        typer.Option("--until-eof", help="Ends with its standard input: with the process that has started it."),
+    ] = False
     functions: Functions = None
 
 

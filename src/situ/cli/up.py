@@ -25,6 +25,10 @@ from situ.cli.summary import Summary
 from situ.cli.up_options import UpOptions
 from situ.core.errors import InputError, SituError
 from situ.graph.operators import OperatorGraph
+from situ.graph.query import Stream
+from situ.io.addresses import is_url, shown_address
+from situ.io.files.arriving import require_directory
+from situ.io.files.by_suffix import open_source
 from situ.io.files.part_files import SUFFIX, result_folder
 from situ.io.permissions import PRIVATE
 from situ.io.sink_names import FolderNames, require_names
@@ -84,6 +88,9 @@ def up_file(options: UpOptions, say: Callable[[str], None]) -> UpSummary:
     plan = _plan(options, graph, network, sources)
     compile_plan(plan)  # what no site could run is said before any is started
     require_names(graph, FolderNames())
+    for stream in graph.streams:
+        for address in sources[stream.name].values():
+            _check_source(address, stream, options.once)
     with _directory(options.directory) as directory:
         out = options.out or directory / "results"
         if options.directory is None or not (directory / "network.json").exists():
@@ -94,6 +101,20 @@ def up_file(options: UpOptions, say: Callable[[str], None]) -> UpSummary:
         summary = run.summary(graph)
         summary.results.seconds = time.perf_counter() - start
         return summary
+
+
+def _check_source(address: str, stream: Stream, once: bool) -> None:
+    """What is wrong with a source is said here, not by a site that ends."""
+    if is_url(address):
+        if once:
+            raise InputError(
+                f"{shown_address(address)} is a stream that does not end, and --once reads files",
+                remedy="Give a file or a directory, or leave out --once.",
+            )
+    elif once:
+        open_source(address, stream)
+    else:
+        require_directory(Path(address))
 
 
 def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: SiteSources) -> DeployedPlan:
@@ -161,7 +182,7 @@ class _UpRun:
         further = ["--functions", options.functions] if options.functions else []
         arguments = {
             site: SiteArguments(
-                {stream: str(Path(of[site]).absolute()) for stream, of in sources.items() if site in of},
+                {stream: _from_anywhere(of[site]) for stream, of in sources.items() if site in of},
                 str(out.absolute()) if site in plan.results else None,
                 [*further, "--format", self._format],
             )
@@ -249,6 +270,10 @@ class _UpRun:
         summary = UpSummary(results, self._plan, _links(self._reports))
         summary.restarts = {name: site.starts - 1 for name, site in self._local.sites.items() if site.starts > 1}
         return summary
+
+
+def _from_anywhere(address: str) -> str:
+    return address if is_url(address) else str(Path(address).absolute())
 
 
 def _links(reports: dict[str, dict[str, Any]]) -> dict[tuple[str, str], LinkTotals]:

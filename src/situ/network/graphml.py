@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-import networkx as nx
 import numpy as np
 
 from situ.network.near import KM_PER_MS, great_circle_km
@@ -37,6 +36,8 @@ def read_graphml(path: Path) -> Network:
 
 def _graph(path: Path) -> Any:
     """Reads a graph, and drops directions, parallel edges, loops and nodes without an edge."""
+    import networkx as nx  # which takes long, and most networks are JSON
+
     try:
         read = nx.read_graphml(path)
     except ParseError as error:

@@ -1,12 +1,14 @@
 """A site that kills itself with SIGKILL, once, at a point of its life: `python killed_site.py POINT NUMBER site ...`.
 
 POINT is `before` or `after` the commit of that number is on disk, or `sent`: when so many frames were given to the
-wire. A file beside the journal remembers that it has happened. Sources are read in small pieces.
+wire. `full`: in its first life, no file may grow beyond that number of bytes. A file beside the journal remembers that
+it has happened. Sources are read in small pieces.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 from functools import partial
@@ -30,6 +32,9 @@ def kill_once(directory: Path) -> None:
 
 
 def prepare(point: str, number: int, directory: Path) -> None:
+    if point == "full" and not (directory / "was-killed").exists():
+        (directory / "was-killed").touch()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (number, resource.RLIM_INFINITY))
     commit, to_wire = SqliteJournal.commit, outgoing.to_wire
     counts = {"commits": 0, "frames": 0}
 

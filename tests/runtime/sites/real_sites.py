@@ -6,12 +6,14 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from situ.core.errors import SituError
+from situ.network.load import load_network
 from situ.network.network import Link, Network, Site
 from situ.runtime.embedded import Engine
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
@@ -43,19 +45,45 @@ NETWORK = Network(
 )
 #: Definitions at a house, what joins both at the other one, results in town.
 PLACES = {"Rise": OperatorPlace("north"), "Draught": OperatorPlace("south"), "Calm": OperatorPlace("town")}
-WAIT_S = 120
 
 
-def plan(bounded: bool = True) -> DeployedPlan:
-    sources = {"Reading": ("north", "south"), "Door": ("south",)}
-    return DeployedPlan(1, QUERY, sources, PLACES, ("town",), bounded=bounded)
+@dataclass(frozen=True)
+class Setting:
+    """Which sites there are, what occurs and runs where, and how much of the network's latencies is emulated."""
+
+    network: Network
+    sources: dict[str, tuple[str, ...]]
+    places: dict[str, OperatorPlace]
+    root: str
+    scale: float
+
+    def plan(self) -> DeployedPlan:
+        return DeployedPlan(1, QUERY, self.sources, self.places, (self.root,), bounded=True)
 
 
-def write_events(directory: Path, rows: int, seed: int) -> dict[str, dict[str, Path]]:
+THREE = Setting(NETWORK, {"Reading": ("north", "south"), "Door": ("south",)}, PLACES, "town", scale=0.2)
+
+
+def six_hosts() -> Setting:
+    """Six hosts of PlanetLab, with the latencies that were measured between them."""
+    file = Path(__file__).parents[2] / "network" / "data" / "planetlab_12_hosts_rtt_ms.parquet"
+    whole = load_network(file)
+    a, b, c, d, e, f = names = whole.names[:6]
+    links = tuple(link for link in whole.links if {link.a, link.b} <= {*names})
+    network = Network(whole.sites[:6], links)
+    places = {"Rise": OperatorPlace(d), "Draught": OperatorPlace(e), "Calm": OperatorPlace(d)}
+    return Setting(network, {"Reading": (a, b, c), "Door": (b, d)}, places, f, scale=1.0)
+
+
+def plan() -> DeployedPlan:
+    return THREE.plan()
+
+
+def write_events(directory: Path, rows: int, seed: int, setting: Setting = THREE) -> dict[str, dict[str, Path]]:
     """Files by stream and site."""
     rng = random.Random(seed)
     files: dict[str, dict[str, Path]] = {}
-    for stream, sites in plan().sources.items():
+    for stream, sites in setting.sources.items():
         for site in sites:
             columns = {
                 "room": [rng.randrange(5) for _ in range(rows)],
@@ -87,17 +115,20 @@ def results(out: Path) -> dict[str, list[str]]:
 
 @contextmanager
 def local_sites(
-    directory: Path, files: dict[str, dict[str, Path]], points: dict[str, tuple[str, int]] | None = None
+    directory: Path,
+    files: dict[str, dict[str, Path]],
+    points: dict[str, tuple[str, int]] | None = None,
+    setting: Setting = THREE,
 ) -> Iterator[LocalSites]:
     """Sites that run the plan; those in `points` kill themselves there, once. All read their files in small pieces."""
     arguments = {
         site: SiteArguments(
             {stream: str(of[site]) for stream, of in files.items() if site in of},
-            str(directory / "out") if site == "town" else None,
+            str(directory / "out") if site == setting.root else None,
         )
-        for site in NETWORK.names
+        for site in setting.network.names
     }
-    sites = LocalSites(NETWORK, arguments, directory / "up", scale=0.2)
+    sites = LocalSites(setting.network, arguments, directory / "up", scale=setting.scale)
     script = str(Path(__file__).with_name("killed_site.py"))
     for name, site in sites.sites.items():
         point, number = (points or {}).get(name, ("never", 0))
@@ -109,7 +140,7 @@ def local_sites(
         sites.close()
 
 
-def run_to_end(sites: LocalSites, between: Callable[[], None] = lambda: None) -> int:
+def run_to_end(sites: LocalSites, between: Callable[[], None] = lambda: None, setting: Setting = THREE) -> int:
     """Deploys, starts again whoever has ended, and returns how often that was, when all is over."""
     control, restarts = Control(sites.control, sites.addresses), 0
     deployed = False
@@ -119,12 +150,12 @@ def run_to_end(sites: LocalSites, between: Callable[[], None] = lambda: None) ->
             sites.start([name])
         if not deployed:
             try:
-                control.deploy(plan(), NETWORK.names)
+                control.deploy(setting.plan(), setting.network.names)
                 deployed = True
             except SituError:
                 continue
         between()
-        reports = control.of_all(control.status, list(NETWORK.names))
+        reports = control.of_all(control.status, list(setting.network.names))
         if all(isinstance(report, dict) and is_over(report) for report in reports.values()):
             return restarts
     raise AssertionError({name: str(report) for name, report in reports.items()})

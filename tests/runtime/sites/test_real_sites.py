@@ -13,7 +13,17 @@ from pathlib import Path
 import pyarrow.flight as flight
 import pytest
 
-from runtime.sites.real_sites import NETWORK, PLACES, expected, local_sites, plan, results, run_to_end, write_events
+from runtime.sites.real_sites import (
+    NETWORK,
+    PLACES,
+    expected,
+    local_sites,
+    plan,
+    results,
+    run_to_end,
+    six_hosts,
+    write_events,
+)
 from situ.runtime.sites.deployed_plan import OperatorPlace
 from situ.runtime.sites.process.deploying import Control, DeployError
 from situ.runtime.sites.process.local_sites import LocalSites
@@ -50,6 +60,7 @@ def refuse_bad_input(sites: LocalSites, tmp_path: Path) -> None:
         "the plan has no place for operator 'Rise'": replace(
             plan(), operators={name: place for name, place in PLACES.items() if name != "Rise"}
         ),
+        "north, which does not know where to put them": replace(plan(), results=("north",)),
         "nobody said where site 'moon' is": replace(plan(), operators=PLACES | {"Calm": OperatorPlace("moon")}),
     }
     for reason, bad in wrong.items():
@@ -88,18 +99,30 @@ def test_kills_at_named_points(tmp_path: Path, point: str, number: int) -> None:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("seed", range(4))
-def test_kills_at_random_moments(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    files = write_events(tmp_path, rows=20_000, seed=seed)
+def test_kills_at_random_moments_of_six_sites(tmp_path: Path, seed: int) -> None:
+    rng, setting = random.Random(seed), six_hosts()
+    files = write_events(tmp_path, 20_000, seed, setting)
     left = {"kills": 5}
-    with local_sites(tmp_path, files) as sites:
+    with local_sites(tmp_path, files, setting=setting) as sites:
 
         def kill() -> None:
             if left["kills"] and rng.random() < 0.5:
                 left["kills"] -= 1
                 sites.kill(rng.choice(list(sites.sites)), signal.SIGKILL)
 
-        run_to_end(sites, kill)
+        run_to_end(sites, kill, setting)
+    assert not left["kills"]
+    assert results(tmp_path / "out") == expected(files)
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("name", ["north", "town"])
+def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, name: str) -> None:
+    files = write_events(tmp_path, rows=5_000, seed=11)
+    with local_sites(tmp_path, files, {name: ("full", 150_000)}) as sites:
+        assert run_to_end(sites) == 1
+        said = (sites.sites[name].directory / "log.txt").read_text()
+    assert "cannot be written" in said or "disk" in said, said
     assert results(tmp_path / "out") == expected(files)
 
 

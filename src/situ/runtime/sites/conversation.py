@@ -146,7 +146,8 @@ class Conversation:
         if log is None:
             return
         if log.lacks(batch):
-            log.early.setdefault(batch.first, batch)
+            if not log.early or log.early_size + len(batch.rows) <= self._site.settings.credit:
+                log.early.setdefault(batch.first, batch)
             log.missing_since = now if log.missing_since is None else log.missing_since
             return
         following: Batch | None = batch
@@ -208,9 +209,8 @@ class Conversation:
             return
         log, reader = of_log
         reader.question = question
-        reader.told_us = (
-            min(reader.told_us, log.durable_us - 1) if question.until_us <= log.durable_us else reader.told_us
-        )
+        if question.until_us <= log.durable_us:  # it may have been told before, and that was lost
+            reader.told_us = min(reader.told_us, log.durable_us - 1)
         if log.name.kind == "events" and log.name.type in self._site.admission.times:
             self._site.admission.times[log.name.type].ask(question.until_us, question.pace_us, question.reached_us)
 
@@ -221,10 +221,8 @@ class Conversation:
         """What may be sent beyond what is journalled; nothing of a log that is ahead while much of it waits."""
         lows = self._site.versions[log.name.version].watermarks()
         passed_us = min(lows.values(), default=END)
-        is_ahead = log.by_operators and log.taken_us > passed_us
-        return (
-            0 if is_ahead and log.waiting_size(passed_us) > self._site.settings.waiting else self._site.settings.credit
-        )
+        is_ahead, settings = log.by_operators and log.taken_us > passed_us, self._site.settings
+        return 0 if is_ahead and log.waiting_size(passed_us) > settings.waiting else settings.credit
 
     def begun(self, number: int, now: float) -> None:
         """A version has begun: say so to all, and to those whose logs it reads that this site is there."""

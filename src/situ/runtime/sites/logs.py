@@ -161,6 +161,10 @@ class ReadLog:
         return self.committed_us == END and (self.sink is None or self.sink.committed >= self.committed)
 
     @property
+    def early_size(self) -> int:
+        return sum(len(batch.rows) for batch in self.early.values())
+
+    @property
     def is_asked(self) -> bool:
         """Whether a question is open."""
         return self.asked is not None and self.asked.until_us > self.received_us

@@ -139,7 +139,7 @@ class RunningVersion:
     def replay(self, step: StepRecord, rows_of: Callable[[LogName, int], bytes]) -> None:
         """Do a step again, and hold what it makes against what it made then."""
         inputs: list[tuple[str, pa.RecordBatch]] = []
-        # The other way round than `step` sorts them: what another site made comes first there, too.
+        # In the order of `step`: what other sites made, then what this one did.
         for name in sorted(step.read, key=lambda log: (log.origin == self.site, log)):
             before, _ = self.fed.get(name, (0, BEGINNING))
             number, _ = step.read[name]

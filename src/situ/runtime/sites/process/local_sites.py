@@ -112,7 +112,8 @@ class LocalSites:
             command += ["--source", f"{stream}={address}"]
         if arguments.out is not None:
             command += ["--out", arguments.out]
-        return LocalSite(name, directory, [*command, *arguments.further])
+        # Its standard input is a pipe from here: nobody is left alone when this process is killed.
+        return LocalSite(name, directory, [*command, "--until-eof", *arguments.further])
 
     def start(self, names: Sequence[str] | None = None) -> None:
         """Starts sites (all that do not run), and returns when they listen."""
@@ -122,7 +123,7 @@ class LocalSites:
             with open(site.directory / "log.txt", "ab", opener=PRIVATE.opener) as log:
                 # A session of its own: Ctrl-C is for whoever started the sites, who then stops them.
                 site.process = subprocess.Popen(
-                    site.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    site.command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
                 )
             site.starts += 1
         for site in chosen:

@@ -55,7 +55,7 @@ class SiteAlone:
             self.streams,
             self.open_source,
             self.open_sink,
-            lambda text: print(text, file=sys.stderr, flush=True),
+            say=lambda text: print(text, file=sys.stderr, flush=True),
         )
         self.process = SiteProcess(setup, self.journal)
         plans = {int(name.partition("/")[2]): text for name, text in self.journal.values().items() if _is_plan(name)}

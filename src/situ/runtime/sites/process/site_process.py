@@ -36,7 +36,7 @@ from situ.runtime.sites.actions import (
     WriteEntry,
 )
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.embedded_host import make_embedded_host
+from situ.runtime.sites.embedded_host import EmbeddedHost, make_embedded_host
 from situ.runtime.sites.journal import Journal, JournalCommit
 from situ.runtime.sites.messages import (
     Abort,
@@ -71,7 +71,8 @@ SOURCE = "source"
 @dataclass(frozen=True, slots=True)
 class SiteSetup:
     """What a site process is made of. `open_source` is called with a stream and the plan that reads it, `open_sink`
-    with the plan, when a plan asks for them. A site alone listens nowhere."""
+    with the plan, when a plan asks for them. `check` says with a SituError why a plan cannot run here. A site alone
+    listens nowhere."""
 
     name: str
     listen: Address | None
@@ -80,6 +81,7 @@ class SiteSetup:
     streams: Sequence[str]
     open_source: Callable[[str, DeployedPlan], SiteSource]
     open_sink: Callable[[DeployedPlan], SiteSink]
+    check: Callable[[DeployedPlan], None] = lambda plan: None
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
 
 
@@ -104,11 +106,12 @@ class SiteProcess:
         self._sink: SinkThread | None = None
         self._version = 0
         self._begun = time.time()
+        self._has_ended = False
         self._received = {"frames": 0, "bytes": 0}
         self._links: dict[str, str] = {}
         sources = {stream: [SOURCE] for stream in setup.streams}
         word = secrets.token_hex(8)
-        self._site = Site(setup.name, journal, make_embedded_host, sources, self._begun, word, settings)
+        self._site = Site(setup.name, journal, self._make_host, sources, self._begun, word, settings)
         self._endpoint: Endpoint | None = None
         if setup.listen is not None:
             where = setup.listen
@@ -120,6 +123,11 @@ class SiteProcess:
         assert self._setup.listen is not None
         assert self._endpoint is not None
         return Address(self._setup.listen.host, self._endpoint.port)
+
+    def _make_host(self, plan: str, site: str) -> EmbeddedHost:
+        host = make_embedded_host(plan, site)
+        self._setup.check(host.compiled.plan)
+        return host
 
     # ---- the core's thread
 
@@ -269,6 +277,8 @@ class SiteProcess:
         answer: Future[ControlAnswer] = Future()
         self._answers[number] = answer
         self._events.put(Asked(number, message))
+        if self._has_ended:
+            raise SituError(f"site {self._setup.name} has ended")
         try:
             return answer.result(_ANSWER_S)
         except TimeoutError:
@@ -300,6 +310,9 @@ class SiteProcess:
         }
 
     def _close(self) -> None:
+        self._has_ended = True
+        for asked in list(self._answers.values()):
+            asked.set_exception(SituError(f"site {self._setup.name} has ended"))
         for source in self._sources.values():
             source.close()
         if self._sink is not None:

@@ -45,6 +45,8 @@ from situ.runtime.sites.status import status_of
 
 #: How likely it is, while there are kills, that a process is killed after an action that it wanted done.
 KILLED_BETWEEN_ACTIONS = 0.01
+#: And that it is killed while its disk writes.
+KILLED_WHILE_WRITING = 0.1
 
 
 class SimulationError(SituError):
@@ -55,11 +57,13 @@ class SimulationError(SituError):
 class Faults:
     """What goes wrong until `until_s`: chances for a message, and times in seconds.
 
-    `kills` and `cuts` are how often, in all, a process is killed and two sites are cut off from each other.
+    `kills` and `cuts` are how often, in all, a process is killed and two sites are cut off from each other. The disks
+    of a share of sites, `slow_disks`, take ten times as long.
     """
 
     delay_s: tuple[float, float] = (0.001, 0.01)
     commit_s: tuple[float, float] = (0.001, 0.005)
+    slow_disks: float = 0.0
     loss: float = 0.0
     repeat: float = 0.0
     kills: int = 0
@@ -121,6 +125,7 @@ class World:
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self.cut: set[frozenset[str]] = set()
+        self.slow = {name for name in names if self.random.random() < faults.slow_disks}
         self.sites = {name: SimulatedSite(name, {}) for name in names}
         for (site, stream, source), pieces in sources.items():
             self.sites[site].sources[stream, source] = SimulatedSource(pieces, pause_s, bounded)
@@ -293,7 +298,15 @@ class World:
                 machine.committing = None
                 self.handle(machine.name, Committed(commit.number))
 
-        self.after(self.random.uniform(*self.faults.commit_s), done)
+        is_slow = self._is_stormy and machine.name in self.slow
+        seconds = self.random.uniform(*self.faults.commit_s) * (10 if is_slow else 1)
+        self.after(seconds, done)
+        if self.faults.kills and self._is_stormy and self.random.random() < KILLED_WHILE_WRITING:
+            self.after(self.random.uniform(0, seconds), lambda: self._kill_life(machine, life))
+
+    def _kill_life(self, machine: SimulatedSite, life: int) -> None:
+        if machine.lives == life:
+            self.kill(machine.name)
 
     def _write(self, machine: SimulatedSite, commit: JournalCommit) -> None:
         machine.journal.commit(commit)
