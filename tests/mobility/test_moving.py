@@ -31,7 +31,7 @@ RULES = {
     "and": ("detect Car as a and Lamp as b within 2 s assign v = a.v + b.v", 2, 2),
     "absence": ("detect Car(v > 0) as a then not Lamp(v > 2) within 2 s assign v = a.v", 2, 2),
     "silence": ("detect Car(v > 0) as a then no Lamp(v > 2) for 2 s assign v = a.v", 2, 2),
-    "first silence": ("detect no Lamp(v > 2) for 2 s then Car as a within 3 s assign v = a.v", 5, 5),
+    "first_silence": ("detect no Lamp(v > 2) for 2 s then Car as a within 3 s assign v = a.v", 5, 5),
     "loop": ("detect Car(v > 1)+ as a then Lamp as b within 3 s assign v = b.v, n = count(a)", 3, 3),
     "aggregation": ("aggr every 2 s over 4 s detect Car and outer Lamp assign n = count(Car), m = count(Lamp)", 4, 4),
     "join": ("join every 2 s on id detect Car as a and Lamp as b assign v = a.v - b.v", 2, 2),
@@ -45,7 +45,7 @@ RULES = {
 #: Whose matches depend on each other, and so cannot be shared.
 DEPENDENT = ("skip", "pause", "once")
 #: Those, and rules that correlate complex events.
-UNSHARED = (*DEPENDENT, "chain")
+UNSHARED = (*DEPENDENT, "chain", "first_silence")
 PAIR = "define Pair(v) detect Car as a then Lamp as b within 3 s assign v = b.v\n"
 
 INTERESTS = (
