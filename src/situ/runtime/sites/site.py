@@ -41,7 +41,7 @@ from situ.runtime.sites.peers import lives_to_json
 from situ.runtime.sites.questions import Questions
 from situ.runtime.sites.recovery import recover, state_tables
 from situ.runtime.sites.running_version import RunningVersion
-from situ.runtime.sites.settings import Settings as Settings
+from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.source_times import SourceState, StreamTime
 from situ.runtime.sites.status import status_of
 
