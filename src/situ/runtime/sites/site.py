@@ -34,14 +34,12 @@ from situ.runtime.sites.conversation import Conversation
 from situ.runtime.sites.host import HostMaker
 from situ.runtime.sites.journal import Entry, Journal, JournalCommit, StepRecord
 from situ.runtime.sites.logs import SINK, Reader, ReadLog, Shelf
-from situ.runtime.sites.messages import (
-    LogName,
-)
+from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.peers import lives_to_json
 from situ.runtime.sites.questions import Questions
 from situ.runtime.sites.recovery import recover, state_tables
 from situ.runtime.sites.running_version import RunningVersion
-from situ.runtime.sites.settings import Settings as Settings
+from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.source_times import SourceState, StreamTime
 from situ.runtime.sites.status import status_of
 

@@ -52,8 +52,9 @@ from situ.runtime.sites.messages import (
 )
 from situ.runtime.sites.process.sink_thread import SinkThread
 from situ.runtime.sites.process.source_threads import SourceThread
+from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.sinks.sink import SiteSink
-from situ.runtime.sites.site import Settings, Site
+from situ.runtime.sites.site import Site
 from situ.runtime.sites.sources.source import SiteSource
 from situ.runtime.sites.wire.endpoint import Endpoint
 from situ.runtime.sites.wire.frames import Frame, FrameError
