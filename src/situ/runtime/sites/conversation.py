@@ -219,8 +219,7 @@ class Conversation:
 
     def _credit(self, log: ReadLog) -> int:
         """What may be sent beyond what is journalled; nothing of a log that is ahead while much of it waits."""
-        lows = self._site.versions[log.name.version].watermarks()
-        passed_us = min(lows.values(), default=END)
+        passed_us = self._site.versions[log.name.version].host.passed_us(log.name.type) if log.by_operators else END
         is_ahead, settings = log.by_operators and log.taken_us > passed_us, self._site.settings
         return 0 if is_ahead and log.waiting_size(passed_us) > settings.waiting else settings.credit
 

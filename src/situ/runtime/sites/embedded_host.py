@@ -256,6 +256,10 @@ class EmbeddedHost:
                     needed[type_] = max(before[0], until), min(before[1], pace)
         return needed
 
+    def passed_us(self, event_type: str) -> int:
+        limits = [min(map(self._watermarks.__getitem__, w)) for w in self.waits_us.values() if event_type in w]
+        return max(limits, default=END)
+
     def figures(self) -> dict[str, int]:
         failed = {f"failed calls of {name}": calls for name, calls in self.flow.failed_calls.items()}
         return {"duplicates": self.flow.duplicates} | failed

@@ -58,6 +58,10 @@ class Host(Protocol):
         """By type that is not made here: up to which time somebody waits for time to pass, and at what pace to hear of
         it is of use. `asked`: by operator, up to which time readers elsewhere wait for its promise."""
 
+    def passed_us(self, event_type: str) -> int:
+        """How far time has come for the operator here that has come farthest among those that read a type: whatever of
+        the type lies beyond waits for others."""
+
     def figures(self) -> Mapping[str, int]:
         """Copies that `unique` dropped, and calls of users' functions that failed, since the host was made."""
 
