@@ -54,7 +54,7 @@ def follow(folder: Path, *options: object) -> tuple[int, str, str]:
     ("options", "cause", "remedy"),
     [
         (["--follow"], "needs a place to keep how far it is", "--checkpoint DIR"),
-        (["--follow", "--checkpoint", "ck", "--engine", "embedded"], "not on the embedded engine", "--engine"),
+        (["--follow", "--checkpoint", "ck", "--engine", "embedded", "--shards", "3"], "is for Spark", "--engine"),
         (["--follow", "--checkpoint", "ck", "--overwrite"], "replaces nothing", "--overwrite"),
         (["--follow", "--checkpoint", "ck", "--limit", "3"], "the last 10", "--limit"),
         (["--follow", "--checkpoint", "ck", "--once", "--every", "1s"], "--every says how often", "one of them"),
