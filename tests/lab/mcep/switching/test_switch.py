@@ -19,7 +19,8 @@ from lab.mcep.switching.scenarios import (
     run,
     tables_of,
 )
-from mobility.interests_by_words import consumers, deliveries, heeded, located
+from mobility.interests_by_words import deliveries, located
+from mobility.interests_by_words import interests_of as interests_by_words
 from mobility.test_moving import STREAMS, in_order, random_events, shuffled
 from situ.core.errors import InputError, SituError
 from situ.lab.mcep.switching.locality import preserves_locality
@@ -121,11 +122,8 @@ def by_time(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 def begun(graph: object, events: dict[str, list[dict[str, object]]]) -> list[tuple[object, int, dict[str, object]]]:
     """(consumer, number of the interest, the update that began it), as the oracle has them."""
     (subscription,) = graph.query.subscriptions  # type: ignore[attr-defined]
-    return [
-        (key, number + 1, row)
-        for key, updates in consumers(subscription, events).items()
-        for number, row in enumerate(heeded(subscription, updates, events, 0.0))
-    ]
+    interests = interests_by_words(subscription, events, 0.0, leaves=lambda row: False)
+    return [(consumer, number, row) for consumer, number, row, _ in interests]
 
 
 @pytest.mark.parametrize("rule", ALL_RULES)
