@@ -16,7 +16,7 @@ def control_of(options: ControlOptions) -> Control:
     from situ.network.load import load_network
     from situ.runtime.sites.process.deploying import Control
     from situ.runtime.sites.wire.identity import Identities
-    from situ.runtime.sites.wire.outgoing import Address
+    from situ.runtime.sites.wire.outgoing import SiteAddress
     from situ.service.certificates import CONTROL, Credentials
 
     network_file, keys, insecure = options.network, options.keys, options.insecure
@@ -34,7 +34,7 @@ def control_of(options: ControlOptions) -> Control:
         )
     network = load_network(network_file)
     credentials = None if insecure or keys is None else Credentials.read(keys, CONTROL)
-    addresses = {site.name: Address.parse(site.address) for site in network.sites if site.address}
+    addresses = {site.name: SiteAddress.parse(site.address) for site in network.sites if site.address}
     if not addresses:
         raise InputError("no site has an `address`", place=str(network_file), remedy='Write "address": "HOST:PORT".')
     return Control(Identities.of("", network.names, credentials), addresses)

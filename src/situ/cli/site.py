@@ -23,7 +23,7 @@ from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sqlite_journal import SqliteJournal
 from situ.runtime.sites.wire.identity import Identities, require_loopback
-from situ.runtime.sites.wire.outgoing import Address
+from situ.runtime.sites.wire.outgoing import SiteAddress
 from situ.service.certificates import Credentials, identity_of
 from situ.service.prometheus import MetricsServer, metrics_address
 
@@ -43,8 +43,8 @@ def run_site(options: SiteOptions) -> None:
     permissions = GROUP_READABLE if options.group_readable else PRIVATE
     import_functions(options.functions)
     served_at = metrics_address(options.metrics) if options.metrics is not None else None
-    addresses = {site.name: Address.parse(site.address) for site in network.sites if site.address}
-    listen = Address.parse(options.listen) if options.listen else _own_address(options.name, addresses)
+    addresses = {site.name: SiteAddress.parse(site.address) for site in network.sites if site.address}
+    listen = SiteAddress.parse(options.listen) if options.listen else _own_address(options.name, addresses)
     if credentials is None:
         require_loopback(listen.host)
     PRIVATE.make_directory(options.directory)
@@ -111,7 +111,7 @@ def sources_of(sources: list[str]) -> dict[str, str]:
     return addresses
 
 
-def _own_address(name: str, addresses: dict[str, Address]) -> Address:
+def _own_address(name: str, addresses: dict[str, SiteAddress]) -> SiteAddress:
     if name not in addresses:
         raise InputError(
             f"site {name!r} has no `address` in the network",

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from situ.core.types import Type
 from situ.filter.content import Content, content_of
-from situ.filter.index import Keys, Level, PointKeys, empty_stack, find, level_of
+from situ.filter.index import EventKeys, Level, PointKeys, empty_stack, find, level_of
 from situ.filter.keys import has_names, keys_of, text_of
 from situ.graph.expressions import Attribute, GroupKey, walk
 from situ.kernel.arrays import I64, U8
@@ -250,7 +250,7 @@ class Filterer:
             return found[0]
         return np.concatenate([rows for rows, _ in found]), np.concatenate([contents for _, contents in found])
 
-    def _keys(self, batch: Batch) -> Keys:
+    def _keys(self, batch: Batch) -> EventKeys:
         keys = np.zeros((len(self._attributes), len(batch)), np.int64)
         valid = np.ones(keys.shape, np.uint8)
         batch.require(self._attributes)
@@ -259,7 +259,7 @@ class Filterer:
             keys[number], present = self._names(name, column) if has_names(type_) else keys_of(column, type_)
             if present is not None:
                 valid[number] = present
-        return Keys(keys, valid)
+        return EventKeys(keys, valid)
 
     def _names(self, attribute: str, column: pa.Array) -> tuple[I64, npt.NDArray[np.bool_]]:
         """Text and bytes as the numbers that contents know them by; what none of them names is as good as null."""

@@ -54,7 +54,7 @@ _BEGIN, _END, _KEY = range(3)
 _CONTENT, _FIRST, _LAST, _LATEST, _CHECKS, _CHECKS_END = range(6)
 
 
-class Keys(NamedTuple):
+class EventKeys(NamedTuple):
     """The events: by attribute and row, the key of its value, and whether there is one."""
 
     keys: I64
@@ -62,7 +62,7 @@ class Keys(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """A content under one combination of its values."""
 
     content: int
@@ -74,7 +74,7 @@ class Entry:
 
 def level_of(contents: Sequence[tuple[int, Content]], attributes: Mapping[str, int], points: PointKeys) -> Level:
     """A level of numbered contents; `attributes` numbers the attributes."""
-    tables: dict[tuple[tuple[int, ...], int], list[Entry]] = {}
+    tables: dict[tuple[tuple[int, ...], int], list[IndexEntry]] = {}
     for number, content in contents:
         for entry in _entries(number, content, attributes, points, tables):
             tables.setdefault(entry.table, []).append(entry)
@@ -98,8 +98,8 @@ def _entries(
     content: Content,
     attributes: Mapping[str, int],
     points: PointKeys,
-    tables: Mapping[tuple[tuple[int, ...], int], list[Entry]],
-) -> list[Entry]:
+    tables: Mapping[tuple[tuple[int, ...], int], list[IndexEntry]],
+) -> list[IndexEntry]:
     keys = {attributes[n]: [points.key(n, p) for p in values] for n, values in content.points.items()}
     intervals = {attributes[name]: between for name, between in content.intervals.items()}
     by_range = min(intervals, key=lambda a: _width(intervals[a]), default=-1)
@@ -114,7 +114,7 @@ def _entries(
     for combination in product(*(keys[a] for a in (*named, *others))):
         key, rest = combination[: len(named)], combination[len(named) :]
         more = tuple((a, value, value) for a, value in zip(others, rest, strict=True))
-        result.append(Entry(number, table, key, intervals.get(ranged, (LEAST, LARGEST)), checks + more))
+        result.append(IndexEntry(number, table, key, intervals.get(ranged, (LEAST, LARGEST)), checks + more))
     return result
 
 
@@ -124,7 +124,7 @@ def _width(between: tuple[int, int]) -> float:
     return float("inf") if first == LEAST or last == LARGEST else float(last - first)
 
 
-def _level(tables: Mapping[tuple[tuple[int, ...], int], list[Entry]]) -> Level:
+def _level(tables: Mapping[tuple[tuple[int, ...], int], list[IndexEntry]]) -> Level:
     widest = max((len(named) for named, _ in tables), default=0)
     table_offset, table_attribute = [0], list[int]()
     entries, checks = list[tuple[int, ...]](), list[tuple[int, int, int]]()
@@ -214,7 +214,7 @@ def _grow_trees(slots: I64, entries: I64, stack: I64) -> None:
 
 
 @inlined
-def _home(row: int, table: int, events: Keys, level: Level) -> int:
+def _home(row: int, table: int, events: EventKeys, level: Level) -> int:
     """Where the search for an event's bucket in a table begins."""
     value = np.uint64(0)
     for i in range(level.table_offset[table], level.table_offset[table + 1]):
@@ -225,7 +225,7 @@ def _home(row: int, table: int, events: Keys, level: Level) -> int:
 
 
 @jit
-def _touch(row: int, end: int, events: Keys, level: Level) -> int:
+def _touch(row: int, end: int, events: EventKeys, level: Level) -> int:
     """Read what some events will look at, without waiting for one before the next: so that it comes from memory for all
     of them together. The sum keeps the compiler from leaving it out."""
     total = 0
@@ -239,7 +239,7 @@ def _touch(row: int, end: int, events: Keys, level: Level) -> int:
 
 
 @inlined
-def _slot_of(row: int, table: int, events: Keys, level: Level) -> int:
+def _slot_of(row: int, table: int, events: EventKeys, level: Level) -> int:
     """The slot of the bucket of a table that an event falls into; -1 if there is none."""
     begin, end = level.table_offset[table], level.table_offset[table + 1]
     slot, is_known = -1, True
@@ -261,7 +261,7 @@ def _slot_of(row: int, table: int, events: Keys, level: Level) -> int:
 
 
 @inlined
-def _passes(row: int, entry: int, events: Keys, level: Level) -> bool:
+def _passes(row: int, entry: int, events: EventKeys, level: Level) -> bool:
     """Whether an event lies in all other intervals of an entry."""
     passes = True
     for i in range(level.entries[entry, _CHECKS], level.entries[entry, _CHECKS_END]):
@@ -274,7 +274,9 @@ def _passes(row: int, entry: int, events: Keys, level: Level) -> bool:
 
 
 @jit
-def find(row: int, events: Keys, level: Level, alive: U8, rows: I64, contents: I64, counts: I64, stack: I64) -> int:
+def find(
+    row: int, events: EventKeys, level: Level, alive: U8, rows: I64, contents: I64, counts: I64, stack: I64
+) -> int:
     """Write down the contents of the events from `row` on. Returns the row before which there must be more room; if
     none, how many events there are. counts[0] is how many pairs have been written."""
     touched = row

@@ -36,7 +36,7 @@ class _Tests:
 
 
 @dataclass
-class Family:
+class RuleFamily:
     """Rules of one shape. `program` is that of their template, at work as `operator`. A rule has a number for as long
     as it is there."""
 

@@ -18,9 +18,9 @@ from situ.core.time import BEGINNING
 from situ.filter.filterer import Filterer, Hits
 from situ.flow.describe_rules import describe_rules
 from situ.flow.families import FamilyKey, families_of, family_of, may_join
-from situ.flow.family import Family
+from situ.flow.family import RuleFamily
 from situ.flow.inbox import Inbox, distinct
-from situ.flow.nodes import FamilyNode, Node, RuleNode, Step, attribute_types, inboxes_for, state_tables
+from situ.flow.nodes import FamilyNode, Node, NodeStep, RuleNode, attribute_types, inboxes_for, state_tables
 from situ.flow.port import Port
 from situ.graph.operators import Operator
 from situ.kernel.batch import Batch, Calls, concat
@@ -95,7 +95,7 @@ class Flow:
         if len(joinable) < families:
             program = compile_operator(template_context(context, rule))
             operator = start_operator(program, self.failed_calls, self.memory)
-            family = Family(program, operator, Calls(functions=context.functions, errors=self.failed_calls))
+            family = RuleFamily(program, operator, Calls(functions=context.functions, errors=self.failed_calls))
             ports = [list(self._readers)[number] for number in key[1]]
             streams = {port.type: port.stream for port in ports if port.stream is not None and port.stream.unique}
             of_shape.append(FamilyNode(family, inboxes_for(context.inputs), self.programs.contexts, streams))
@@ -203,17 +203,19 @@ class Flow:
 
         produced: dict[str, Produced] = {}
         hits: dict[int, Hits] = {}
-        steps: list[tuple[Node, Step]] = []
+        steps: list[tuple[Node, NodeStep]] = []
         for node in level:
             limit = min([passed, *map(low, node.inboxes)])
             inputs = {t: batch for t, inbox in node.inboxes.items() if (batch := inbox.before(limit)) is not None}
-            step = Step(limit, inputs, {t: found for t in inputs if (found := self._hits(node, t, inputs[t], hits))})
+            step = NodeStep(
+                limit, inputs, {t: found for t in inputs if (found := self._hits(node, t, inputs[t], hits))}
+            )
             if node.is_idle(step):
                 produced |= node.nothing(limit)
             else:
                 steps.append((node, step))
 
-        def run(node: Node, step: Step) -> dict[str, Produced]:
+        def run(node: Node, step: NodeStep) -> dict[str, Produced]:
             if step.inputs:
                 self.memory.require(
                     0, node.names[0], f"with the state of {len(self.nodes):,} rules", "Run fewer rules or keys at once."

@@ -11,7 +11,7 @@ import pyarrow as pa
 from situ.core.time import BEGINNING
 from situ.core.types import to_arrow
 from situ.filter.filterer import Filterer, Hits
-from situ.flow.family import Family
+from situ.flow.family import RuleFamily
 from situ.flow.inbox import Inbox, distinct
 from situ.graph.query import Stream
 from situ.kernel.batch import Batch, concat
@@ -25,7 +25,7 @@ MANY_CONTENTS = 16
 
 
 @dataclass(slots=True)
-class Step:
+class NodeStep:
     """What a node is to do: read `inputs`, all of them before `limit`. `hits` are those of each input; a type that is
     missing there has not been looked up in the index."""
 
@@ -91,7 +91,7 @@ class RuleNode:
     def wants_hits(self, filterer: Filterer) -> bool:
         return len(filterer) >= MANY_CONTENTS
 
-    def is_idle(self, step: Step) -> bool:
+    def is_idle(self, step: NodeStep) -> bool:
         """Whether nothing comes of a step; then it is done."""
         if not self.reads_all:
             step.inputs = {t: batch for t, batch in step.inputs.items() if self._concerns(t, batch, step.hits.get(t))}
@@ -115,7 +115,7 @@ class RuleNode:
             self._nothing = no_events(self.program.context)
         return {self.name: Produced(self._nothing, self._nothing, limit)}
 
-    def process(self, step: Step) -> dict[str, Produced]:
+    def process(self, step: NodeStep) -> dict[str, Produced]:
         produced = self.operator.process(step.inputs, step.limit)
         self.low_watermark = produced.low_watermark
         return {self.name: produced}
@@ -142,7 +142,7 @@ class FamilyNode:
     """Rules of one shape as one. `own` has the events that one rule alone has not read yet: those that waited for it
     when a state was taken over."""
 
-    family: Family
+    family: RuleFamily
     inboxes: dict[str, Inbox]
     contexts: Mapping[str, Context]
     unique: Mapping[str, Stream]
@@ -192,7 +192,7 @@ class FamilyNode:
     def wants_hits(self, filterer: Filterer) -> bool:
         return True
 
-    def is_idle(self, step: Step) -> bool:
+    def is_idle(self, step: NodeStep) -> bool:
         if self.own:
             return False
         step.inputs = {t: b for t, b in step.inputs.items() if self.family.reads(t, b, step.hits[t])}
@@ -202,7 +202,7 @@ class FamilyNode:
         self.low_watermark = limit
         return {}
 
-    def process(self, step: Step) -> dict[str, Produced]:
+    def process(self, step: NodeStep) -> dict[str, Produced]:
         waiting = {
             name: {t: batch for t, inbox in inboxes.items() if (batch := inbox.before(step.limit)) is not None}
             for name, inboxes in self.own.items()

@@ -42,7 +42,7 @@ from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import BEGIN, DELIVERED, FOUND_IN, INTEREST, QUALITY
 from situ.reuse import regions as decided
 from situ.reuse.regions import Asked, Decisions, Serving, SpanRule, decide
-from situ.reuse.tallies import JudgedEvents, JudgedGrid, Places, Tally
+from situ.reuse.tallies import JudgedGrid, Places, SpanEvents, Tally
 from situ.reuse.tiles import UNDIVIDED, Shards, shards_of, tiles_of
 from situ.reuse.totals import Totals
 from situ.space.event_store import Asking
@@ -131,7 +131,7 @@ class ReusingFlow(MovingFlow):
         self._services = Services.none()
         self._delivered_us = np.zeros(0, np.int64)  # by open interest, up to when it has got what there is
         self._tally, self._tally_of = Tally.empty(0), np.zeros(0, np.int64)  # of covered interests, by their keys
-        self._judged = JudgedEvents.none()
+        self._judged = SpanEvents.none()
         self._tiles, self._accounts = np.zeros(0, np.int64), np.zeros((0, 4), np.int64)
         self._complex_events = Inbox()  # what regions have found, and somebody may still get
         self.totals = Totals()
@@ -185,9 +185,9 @@ class ReusingFlow(MovingFlow):
     def _read(self, passed: int) -> None:
         """Put the events that time has passed into the event store, and let spans be judged by them."""
         super()._read(passed)
-        self._judged = JudgedEvents.by_time([self._judged, self._stored_since(self._passed)])
+        self._judged = SpanEvents.by_time([self._judged, self._stored_since(self._passed)])
 
-    def _stored_since(self, since_us: int) -> JudgedEvents:
+    def _stored_since(self, since_us: int) -> SpanEvents:
         """Where the stored events of all streams are, from a time on, and which of them open spans."""
         parts = []
         for name in self.streams:
@@ -195,8 +195,8 @@ class ReusingFlow(MovingFlow):
             opens = np.zeros(len(stored), np.bool_)
             for conditions in self._opening[name] if len(stored) else ():
                 opens |= stored.batch.columns[spelt(conditions)].to_numpy(zero_copy_only=False) if conditions else True
-            parts.append(JudgedEvents(stored.batch.times, stored.x, stored.y, opens))
-        return JudgedEvents.by_time(parts)
+            parts.append(SpanEvents(stored.batch.times, stored.x, stored.y, opens))
+        return SpanEvents.by_time(parts)
 
     # --- who is served by which region
 

@@ -64,7 +64,7 @@ class Tally(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedEvents:
+class SpanEvents:
     """The events by which spans are judged, by time: where they are, and whether each opens a span."""
 
     times_us: I64
@@ -73,11 +73,11 @@ class JudgedEvents:
     opens: npt.NDArray[np.bool_]
 
     @classmethod
-    def none(cls) -> JudgedEvents:
+    def none(cls) -> SpanEvents:
         return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
 
     @classmethod
-    def by_time(cls, parts: Sequence[JudgedEvents]) -> JudgedEvents:
+    def by_time(cls, parts: Sequence[SpanEvents]) -> SpanEvents:
         """All events of some parts, each of which is by time."""
         columns = zip(*((part.times_us, part.x, part.y, part.opens) for part in (cls.none(), *parts)), strict=True)
         times_us, x, y, opens = map(np.concatenate, columns)
@@ -86,10 +86,10 @@ class JudgedEvents:
         order = np.argsort(times_us, kind="stable")
         return cls(times_us[order], x[order], y[order], opens[order])
 
-    def since(self, since_us: int) -> JudgedEvents:
+    def since(self, since_us: int) -> SpanEvents:
         """Without the events before a time."""
         first = int(np.searchsorted(self.times_us, since_us))
-        return JudgedEvents(self.times_us[first:], self.x[first:], self.y[first:], self.opens[first:])
+        return SpanEvents(self.times_us[first:], self.x[first:], self.y[first:], self.opens[first:])
 
     def in_grid(self, shape: Shape) -> JudgedGrid:
         """The events in the cells of a grid, for regions of a shape."""
@@ -105,7 +105,7 @@ class JudgedGrid:
     shape: RegionShape
 
     @classmethod
-    def of(cls, events: JudgedEvents, shape: Shape) -> JudgedGrid:
+    def of(cls, events: SpanEvents, shape: Shape) -> JudgedGrid:
         placed = PlacedEvents.of(events.times_us, events.x, events.y, shape)
         is_new = np.ones(len(events.times_us), np.bool_)
         is_new[1:] = events.times_us[1:] != events.times_us[:-1]
@@ -133,7 +133,14 @@ class JudgedGrid:
         return np.repeat(np.arange(len(regions)), count), rows
 
     def figures(
-        self, places: Places, regions: I64, interests: I64, ends_us: I64, offsets: I64, begins_us: I64, length_us: int
+        self,
+        places: Places,
+        regions: I64,
+        interests: I64,
+        ends_us: I64,
+        offsets: I64,
+        begins_us: I64,
+        length_us: int,
     ) -> tuple[F64, F64]:
         """Precision and recall of spans, each from its begin on for `length_us`, but not beyond the end of its
         interest. Those of pair k, a region and an interest, stand from offsets[k] to offsets[k + 1], by their begin."""

@@ -15,8 +15,8 @@ from situ.runtime.sites.actions import Send
 from situ.runtime.sites.admission import rows_between
 from situ.runtime.sites.conversation import Conversation
 from situ.runtime.sites.logs import MadeLog, Reader, ReadLog
-from situ.runtime.sites.messages import Batch, Position
-from situ.runtime.sites.site import Site
+from situ.runtime.sites.messages import LogBatch, Position
+from situ.runtime.sites.site import SiteCore
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def acknowledge_before_commit() -> Iterator[None]:
     def position(self: ReadLog, life: str, credit: int, again: bool = False) -> Position:
         return replace(original(self, life, credit, again), committed=self.received, watermark=self.received_us)
 
-    def accept(self: Conversation, log: ReadLog, batch: Batch) -> None:
+    def accept(self: Conversation, log: ReadLog, batch: LogBatch) -> None:
         accept_first(self, log, batch)
         self._site.do(Send(log.name.origin, self.position_in(log)))
 
@@ -54,21 +54,21 @@ def promise_before_commit() -> Iterator[None]:
 
 @contextmanager
 def position_not_stored() -> Iterator[None]:
-    original = Site._step
+    original = SiteCore._step
 
-    def step(self: Site, now: float) -> None:
+    def step(self: SiteCore, now: float) -> None:
         original(self, now)
         for name in [name for name in self.open.values if name.startswith("read/")]:
             del self.open.values[name]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Site, "_step", step)
+        patch.setattr(SiteCore, "_step", step)
         yield
 
 
 @contextmanager
 def batch_taken_twice() -> Iterator[None]:
-    def is_new(self: ReadLog, batch: Batch) -> bool:
+    def is_new(self: ReadLog, batch: LogBatch) -> bool:
         return batch.following > batch.first or batch.watermark > self.received_us
 
     with pytest.MonkeyPatch.context() as patch:
@@ -78,9 +78,9 @@ def batch_taken_twice() -> Iterator[None]:
 
 @contextmanager
 def credit_on_processing() -> Iterator[None]:
-    original = Site._step
+    original = SiteCore._step
 
-    def step(self: Site, now: float) -> None:
+    def step(self: SiteCore, now: float) -> None:
         original(self, now)
         for log in self.read_logs():
             if log.taken > log.committed and self.conversation.introduced:
@@ -89,7 +89,7 @@ def credit_on_processing() -> Iterator[None]:
                 self.do(Send(log.name.origin, more))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Site, "_step", step)
+        patch.setattr(SiteCore, "_step", step)
         yield
 
 

@@ -30,7 +30,7 @@ from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.rows import read_rows, times_us
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.simulation.world import Faults, SimulatedSite, SimulationError, World
-from situ.runtime.sites.site import Site
+from situ.runtime.sites.site import SiteCore
 from strategies import SECOND, make_rows, random_scenario
 
 SITES = ("north", "east", "south", "west", "hub")
@@ -209,7 +209,7 @@ class Ledger:
                 self.promises[log] = max(self.promises.get(log, BEGINNING), int(value.split()[1]))
 
 
-def unjournalled(site: Site, log: LogName) -> int:
+def unjournalled(site: SiteCore, log: LogName) -> int:
     """Bytes of another site's log that have come and are not on disk."""
     read = site.versions[log.version].read[log]
     entries = [*site.open.entries, *(site.flying.commit.entries if site.flying else ())]

@@ -21,11 +21,11 @@ from situ.runtime.sites.deployed_plan import (
 from situ.runtime.sites.messages import (
     FINISHED,
     Abort,
-    Batch,
     Done,
     Go,
     Hello,
     Incarnation,
+    LogBatch,
     LogName,
     Message,
     MessageError,
@@ -45,8 +45,8 @@ from situ.runtime.sites.rows import checked_rows, write_rows
 LOG = LogName("timed out", "Braking", "north / east", 3)
 MESSAGES: list[Message] = [
     Hello((Incarnation("a", {}), Incarnation("b", {str(LOG): 7})), 2, "d", BEGINNING, True),
-    Batch(LOG, "b", 3, 9, END, b"rows", "speed > 3"),
-    Batch(LOG, "b", 9, 9, 12),
+    LogBatch(LOG, "b", 3, 9, END, b"rows", "speed > 3"),
+    LogBatch(LOG, "b", 9, 9, 12),
     Position(LOG, "b", FINISHED, FINISHED, END, 0),
     Position(LOG, "b", 9, 3, -5, 1000, again=True),
     Probe(LOG),

@@ -21,9 +21,9 @@ from situ.io.kafka_address import KafkaAddress
 from situ.io.mqtt.address import MqttAddress
 from situ.io.postgresql import PostgresqlAddress
 from situ.runtime.sites.messages import LogName
-from situ.runtime.sites.sinks.files import FileSink
-from situ.runtime.sites.sinks.messages import KafkaSink, MqttSink
-from situ.runtime.sites.sinks.postgresql import PostgresqlSink
+from situ.runtime.sites.sinks.files import FileLogSink
+from situ.runtime.sites.sinks.messages import KafkaLogSink, MqttLogSink
+from situ.runtime.sites.sinks.postgresql import PostgresqlLogSink
 from situ.runtime.sites.sinks.sink import NumberedRows, SiteSink
 from situ.runtime.sites.sources.kafka_messages import KafkaMessages
 
@@ -50,7 +50,7 @@ def test_files_that_are_written_again_in_other_pieces(tmp_path: Path, seed: int)
         # A life: it writes on from there, ends somewhere, and the site has heard of a part of it.
         end = rng.randrange(written + 1, 61)
         cuts = sorted({written, end, *(rng.randrange(written, end + 1) for _ in range(3))})
-        write(FileSink(tmp_path, "parquet", {"north": 0}), cuts)
+        write(FileLogSink(tmp_path, "parquet", {"north": 0}), cuts)
         written = rng.choice(cuts)
     parts = sorted((tmp_path / "Jam").iterdir())
     assert pa.concat_tables([pq.read_table(part) for part in parts]).equals(ROWS)
@@ -58,7 +58,7 @@ def test_files_that_are_written_again_in_other_pieces(tmp_path: Path, seed: int)
 
 
 def test_logs_of_several_origins_and_kinds_do_not_mix(tmp_path: Path) -> None:
-    sink = FileSink(tmp_path, "json", {"north": 0, "south": 1})
+    sink = FileLogSink(tmp_path, "json", {"north": 0, "south": 1})
     write(sink, [0, 10])
     for origin in ("north", "south"):
         write(sink, [0, 5, 9], LogName("late", "Car", origin, 1))
@@ -67,7 +67,7 @@ def test_logs_of_several_origins_and_kinds_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_postgresql(postgresql: Postgresql) -> None:
-    sink = PostgresqlSink(PostgresqlAddress.parse(postgresql.address()), "one")
+    sink = PostgresqlLogSink(PostgresqlAddress.parse(postgresql.address()), "one")
     write(sink, [0, 10, 40])
     write(sink, [5, 30, 60])
     late = ROWS.append_column("_lateness", pa.array([1] * 60, pa.duration("us")))
@@ -78,7 +78,7 @@ def test_postgresql(postgresql: Postgresql) -> None:
 
 
 def test_mqtt_is_at_least_once_and_says_which(mosquitto: Mosquitto) -> None:
-    sink = MqttSink(MqttAddress.parse(mosquitto.address("jams")), "one")
+    sink = MqttLogSink(MqttAddress.parse(mosquitto.address("jams")), "one")
     with mosquitto.subscribed("jams") as take:
         write(sink, [0, 10])
         write(sink, [5, 12])
@@ -93,7 +93,7 @@ def test_mqtt_is_at_least_once_and_says_which(mosquitto: Mosquitto) -> None:
 def test_kafka_in_and_out(kafka_broker: Broker) -> None:
     topic = kafka_broker.create_topic("jams", partitions=2)
     address = kafka_broker.address(topic)
-    sink = KafkaSink(KafkaAddress.parse(address, writing=True), "one")
+    sink = KafkaLogSink(KafkaAddress.parse(address, writing=True), "one")
     write(sink, [0, 10])
     write(sink, [5, 12])
     keys = {key for key, _ in kafka_broker.read_all(topic)}

@@ -15,16 +15,16 @@ from situ.graph.query import Stream
 from situ.io.rows.conform import Conformed, conform
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.sites.actions import Asked, Received, Send
+from situ.runtime.sites.actions import ControlAsked, Received, Send
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_to_json
 from situ.runtime.sites.deployment import Deployment, concerned_sites
 from situ.runtime.sites.embedded_host import make_embedded_host
 from situ.runtime.sites.journal import MemoryJournal
-from situ.runtime.sites.messages import Batch, Go, LogName, Position, Prepare, Probe
+from situ.runtime.sites.messages import Go, LogBatch, LogName, Position, Prepare, Probe
 from situ.runtime.sites.rows import write_rows
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.simulation.world import Faults, World
-from situ.runtime.sites.site import Site
+from situ.runtime.sites.site import SiteCore
 
 PAIRS = """
 stream Ping(n int, ts int) time ts in s
@@ -175,10 +175,10 @@ def test_a_function_that_is_not_deterministic_is_named() -> None:
         world.run_for(5)
         hub = world.sites["hub"]
         if is_fine:
-            Site("hub", hub.journal, make_embedded_host, {}, 0.0, "again")
+            SiteCore("hub", hub.journal, make_embedded_host, {}, 0.0, "again")
         else:
             with pytest.raises(StateError, match=r"the same arguments: runtime[.]sites[.]odd_functions"):
-                Site("hub", hub.journal, make_embedded_host, {}, 0.0, "again")
+                SiteCore("hub", hub.journal, make_embedded_host, {}, 0.0, "again")
 
 
 # ---- directories
@@ -301,7 +301,7 @@ def test_a_source_is_held_while_its_reader_is_away_and_nothing_is_lost() -> None
 # ---- what comes from outside
 
 
-def hub_at_work() -> Site:
+def hub_at_work() -> SiteCore:
     """A hub that knows the edge, and has read nothing."""
     plan = plan_of()
     world = world_of(plan, [pings(1, 2, 3)], bounded=False, pause_s=100.0)
@@ -313,7 +313,7 @@ def hub_at_work() -> Site:
 
 
 def batch(rows: bytes, first: int = 0, following: int = 1, sender: str = "edge", **other: object) -> Received:
-    return Received(sender, replace(Batch(PING, "edge1", first, following, BEGINNING, rows), **other))  # type: ignore[arg-type]
+    return Received(sender, replace(LogBatch(PING, "edge1", first, following, BEGINNING, rows), **other))  # type: ignore[arg-type]
 
 
 def ping_rows(time_us: int) -> bytes:
@@ -345,9 +345,9 @@ def test_batches_that_are_none_are_refused_and_change_nothing() -> None:
 
 
 def test_nothing_is_said_before_the_first_commit() -> None:
-    site = Site("hub", MemoryJournal(), make_embedded_host, {}, 0.0, "word")
-    actions = site.handle(Asked(1, Prepare(plan_to_json(plan_of()))), 0.0)
-    actions += site.handle(Asked(2, Go(1, plan_of().digest)), 0.0)
+    site = SiteCore("hub", MemoryJournal(), make_embedded_host, {}, 0.0, "word")
+    actions = site.handle(ControlAsked(1, Prepare(plan_to_json(plan_of()))), 0.0)
+    actions += site.handle(ControlAsked(2, Go(1, plan_of().digest)), 0.0)
     assert [type(action).__name__ for action in actions] == ["Append"]
     assert not any(isinstance(action, Send) for action in actions)
     assert json.dumps(site.status())

@@ -17,7 +17,7 @@ from situ.core.errors import InputError, SituError
 from situ.runtime.sites.wire.endpoint import Endpoint
 from situ.runtime.sites.wire.frames import SCHEMA, Frame, FrameError, to_wire
 from situ.runtime.sites.wire.identity import Identities
-from situ.runtime.sites.wire.outgoing import Address, Outgoing, ask, client_of
+from situ.runtime.sites.wire.outgoing import PeerConnection, SiteAddress, ask, client_of
 from situ.runtime.sites.wire.proxy import LinkQuality, Proxies
 from situ.service.certificates import CONTROL, Credentials, identity_of, make_keys
 
@@ -42,10 +42,10 @@ class Received:
             raise InputError(f"no request {name!r}", remedy="Ask for status.")
         return {"name": name, "request": request}
 
-    def outgoing(self, identities: Identities, port: int) -> Outgoing:
-        address = Address("127.0.0.1", port)
+    def outgoing(self, identities: Identities, port: int) -> PeerConnection:
+        address = SiteAddress("127.0.0.1", port)
         told = self.told.put
-        return Outgoing(identities, "hub", address, lambda: told("open"), told, random.Random(1))
+        return PeerConnection(identities, "hub", address, lambda: told("open"), told, random.Random(1))
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_a_frame_that_is_too_large_is_refused(
 def send_raw(
     keys: dict[str, Path], hub: Endpoint, descriptor: Any, schema: pa.Schema, batch: pa.RecordBatch, metadata: bytes
 ) -> None:
-    with client_of(identities(keys, "edge"), "hub", Address("127.0.0.1", hub.port)) as client:
+    with client_of(identities(keys, "edge"), "hub", SiteAddress("127.0.0.1", hub.port)) as client:
         writer, answers = client.do_put(descriptor, schema)
         with writer:
             answers.read()
@@ -166,7 +166,7 @@ def test_a_stranger_is_refused(keys: dict[str, Path], hub: Endpoint, received: R
 
 
 def test_only_control_may_ask(keys: dict[str, Path], hub: Endpoint) -> None:
-    address = Address("127.0.0.1", hub.port)
+    address = SiteAddress("127.0.0.1", hub.port)
     control = identities(keys, "")
     assert ask(control, "hub", address, "status", {"of": 1}) == {"name": "status", "request": {"of": 1}}
     with pytest.raises(SituError, match="no request 'stop'"):
@@ -176,7 +176,7 @@ def test_only_control_may_ask(keys: dict[str, Path], hub: Endpoint) -> None:
     with pytest.raises(InputError, match="another site has this address"):
         ask(control, "root", address, "status", {})
     with pytest.raises(InputError, match="nobody listens there"):
-        ask(control, "hub", Address("127.0.0.1", 1), "status", {})
+        ask(control, "hub", SiteAddress("127.0.0.1", 1), "status", {})
 
 
 def test_without_tls_nothing_leaves_the_machine(received: Received) -> None:
@@ -184,14 +184,14 @@ def test_without_tls_nothing_leaves_the_machine(received: Received) -> None:
     with pytest.raises(InputError, match="--insecure is for this machine alone"):
         Endpoint("0.0.0.0", 0, plain, received.receive, received.answer)
     with pytest.raises(InputError, match="--insecure is for this machine alone"):
-        client_of(plain, "edge", Address("192.0.2.1", 7400))
+        client_of(plain, "edge", SiteAddress("192.0.2.1", 7400))
 
 
 def test_a_cut_link_holds_frames_and_a_broken_one_comes_back(
     keys: dict[str, Path], hub: Endpoint, received: Received
 ) -> None:
     proxies = Proxies()
-    proxy = proxies.open(Address("127.0.0.1", hub.port), LinkQuality(latency_ms=1, jitter_ms=2, bytes_per_s=1e8))
+    proxy = proxies.open(SiteAddress("127.0.0.1", hub.port), LinkQuality(latency_ms=1, jitter_ms=2, bytes_per_s=1e8))
     edge = received.outgoing(identities(keys, "edge"), proxy.address.port)
     assert received.told.get(timeout=WAIT_S) == "open"
     proxy.cut()

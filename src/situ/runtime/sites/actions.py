@@ -26,7 +26,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ControlAsked:
     """Whoever may control the site asks; the answer carries the same number."""
 
     number: int
@@ -74,7 +74,7 @@ class Woken:
     """Time has passed."""
 
 
-SiteEvent: TypeAlias = Received | Asked | RowsRead | Committed | Written | Connected | Woken
+SiteEvent: TypeAlias = Received | ControlAsked | RowsRead | Committed | Written | Connected | Woken
 
 # ---- actions
 

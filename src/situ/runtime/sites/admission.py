@@ -20,14 +20,14 @@ from situ.runtime.sites.running_version import RunningVersion
 from situ.runtime.sites.source_times import StreamTime
 
 if TYPE_CHECKING:
-    from situ.runtime.sites.site import Site
+    from situ.runtime.sites.site import SiteCore
 
 
 class Admission:
     """The sources of a site. `held_rows` wait to be judged; `held` says why streams are not read just now; `counts` are
     of this life."""
 
-    def __init__(self, site: Site, times: Mapping[str, StreamTime]) -> None:
+    def __init__(self, site: SiteCore, times: Mapping[str, StreamTime]) -> None:
         self._site, self.times = site, times
         self.held_rows: list[RowsRead] = []
         self.held: dict[str, str] = {}

@@ -28,7 +28,7 @@ from situ.runtime.sites.messages import (
 from situ.runtime.sites.running_version import RunningVersion
 
 if TYPE_CHECKING:
-    from situ.runtime.sites.site import Site
+    from situ.runtime.sites.site import SiteCore
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Controls:
     """What a site does when it is told of plans. `prepared` is the plan that it waits for a decision about, `by` the
     word of its deployment; `aborted` are those of deployments that have ended."""
 
-    def __init__(self, site: Site, known: KnownVersion, prepared: DeployedPlan | None, words: list[str]) -> None:
+    def __init__(self, site: SiteCore, known: KnownVersion, prepared: DeployedPlan | None, words: list[str]) -> None:
         self._site, self.known, self.prepared = site, known, prepared
         self.by, self.aborted = (words[0], words[1:]) if words else ("", [])
         self._limit()

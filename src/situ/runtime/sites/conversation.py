@@ -11,9 +11,9 @@ from situ.core.time import END
 from situ.runtime.sites.actions import Send, SendEntry
 from situ.runtime.sites.logs import SINK, MadeLog, Reader, ReadLog, finished
 from situ.runtime.sites.messages import (
-    Batch,
     Hello,
     Incarnation,
+    LogBatch,
     LogName,
     MessageError,
     Position,
@@ -25,14 +25,14 @@ from situ.runtime.sites.peers import Peer, reason_to_refuse
 from situ.runtime.sites.rows import checked_rows
 
 if TYPE_CHECKING:
-    from situ.runtime.sites.site import Site
+    from situ.runtime.sites.site import SiteCore
 
 
 class Conversation:
     """A site's part in what sites say to each other. `introduced`: this life of the site is durable, so it may say who
     it is. `peer_lives` are those in which others were read last."""
 
-    def __init__(self, site: Site, lives: list[Incarnation], peer_lives: dict[str, str]) -> None:
+    def __init__(self, site: SiteCore, lives: list[Incarnation], peer_lives: dict[str, str]) -> None:
         self._site, self.lives, self.peer_lives = site, lives, peer_lives
         self.peers: dict[str, Peer] = {}
         self.introduced = False
@@ -49,7 +49,7 @@ class Conversation:
             match message:
                 case Hello():
                     self._hello(sender, message, now)
-                case Batch():
+                case LogBatch():
                     self._batch(sender, message, now)
                 case Position():
                     self._position(sender, message, now)
@@ -135,7 +135,7 @@ class Conversation:
             raise MessageError(f"{self._site.name} does not read {name}")
         return version.read[name]
 
-    def _batch(self, sender: str, batch: Batch, now: float) -> None:
+    def _batch(self, sender: str, batch: LogBatch, now: float) -> None:
         peer = self._peer(sender)
         if batch.log.origin != sender:
             raise MessageError(f"{sender} is not where {batch.log} is made")
@@ -150,7 +150,7 @@ class Conversation:
                 log.early.setdefault(batch.first, batch)
             log.missing_since = now if log.missing_since is None else log.missing_since
             return
-        following: Batch | None = batch
+        following: LogBatch | None = batch
         while following is not None:
             if log.is_new(following):
                 self._accept(log, following)
@@ -158,7 +158,7 @@ class Conversation:
         log.early = {first: each for first, each in log.early.items() if first > log.received}
         log.missing_since = now if log.early else None
 
-    def _accept(self, log: ReadLog, batch: Batch) -> None:
+    def _accept(self, log: ReadLog, batch: LogBatch) -> None:
         """Take a batch that follows what has come, if it is what it says."""
         rows = None
         if batch.following > batch.first:
@@ -268,7 +268,7 @@ class Conversation:
             if promise_us == END and reader.told_us < END:
                 reader.heard_at = now
             reader.told_us = promise_us
-            self._site.do(Send(site, Batch(log.name, self.life, log.durable_end, log.durable_end, promise_us)))
+            self._site.do(Send(site, LogBatch(log.name, self.life, log.durable_end, log.durable_end, promise_us)))
         if reader.question is not None and reader.told_us >= reader.question.until_us:
             reader.question = None
         if log.owes(reader) and now >= reader.heard_at + self._site.settings.repeat:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from situ.core.time import BEGINNING, END
 from situ.runtime.sites.journal import EntryStub
-from situ.runtime.sites.messages import FINISHED, Batch, LogName, Position, Question
+from situ.runtime.sites.messages import FINISHED, LogBatch, LogName, Position, Question
 
 #: The reader that is a site's own sink.
 SINK = ""
@@ -144,10 +144,10 @@ class ReadLog:
     taken_us: int = BEGINNING
     committed: int = 0
     committed_us: int = BEGINNING
-    pending: list[tuple[Batch, pa.RecordBatch | None]] = field(default_factory=list)
+    pending: list[tuple[LogBatch, pa.RecordBatch | None]] = field(default_factory=list)
     shelf: Shelf = field(default_factory=Shelf)
     waiting: list[tuple[int, int]] = field(default_factory=list)
-    early: dict[int, Batch] = field(default_factory=dict)
+    early: dict[int, LogBatch] = field(default_factory=dict)
     missing_since: float | None = None
     lag_us: int = BEGINNING
     lag_since: float = 0.0
@@ -169,12 +169,12 @@ class ReadLog:
         """Whether a question is open."""
         return self.asked is not None and self.asked.until_us > self.received_us
 
-    def is_new(self, batch: Batch) -> bool:
+    def is_new(self, batch: LogBatch) -> bool:
         """Whether a batch has numbers, or a promise, that are not here yet, and nothing is missing before it."""
         follows = batch.first == self.received
         return follows and (batch.following > batch.first or batch.watermark > self.received_us)
 
-    def lacks(self, batch: Batch) -> bool:
+    def lacks(self, batch: LogBatch) -> bool:
         """Whether there are numbers before a batch that have not come."""
         return batch.first > self.received
 

@@ -78,7 +78,7 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LogBatch:
     """Events of a log, numbers `first` to `following - 1`, as Arrow IPC in `rows`.
 
     No event before `watermark` has a number from `following` on. `filter` is what was left out, in words (nothing
@@ -194,7 +194,7 @@ class StatusReport:
 
 
 #: Between sites.
-PeerMessage: TypeAlias = Hello | Batch | Position | Probe | Question | Refusal
+PeerMessage: TypeAlias = Hello | LogBatch | Position | Probe | Question | Refusal
 #: From whoever may control a site, and its answers.
 ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion
 ControlAnswer: TypeAlias = Prepared | Done | StatusReport
@@ -240,10 +240,10 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     needed = {field.name for field in fields(kind)} - {"rows"}
     if {*stated} != needed:
         raise MessageError(f"a message of kind {header['kind']} has other fields: {', '.join(sorted(stated))[:200]}")
-    if body and kind is not Batch:
+    if body and kind is not LogBatch:
         raise MessageError(f"a message of kind {header['kind']} has a body")
     values = {name: _from_json(value, types_of_fields[name], name, header["kind"]) for name, value in stated.items()}
-    message: Message = kind(**values, rows=body) if kind is Batch else kind(**values)
+    message: Message = kind(**values, rows=body) if kind is LogBatch else kind(**values)
     _require_ranges(message)
     return message
 
@@ -296,7 +296,7 @@ def _require_ranges(message: Message) -> None:
     if log is not None and log.version < 1:
         raise MessageError(f"{kind}: the log has version {log.version}")
     match message:
-        case Batch(first=first, following=following, rows=rows):
+        case LogBatch(first=first, following=following, rows=rows):
             if following < first or following == FINISHED or (first == following and rows):
                 raise MessageError(f"batch: numbers {first} to {following} with {len(rows):,} bytes are none")
         case Position(received=received, committed=committed) if received < committed:

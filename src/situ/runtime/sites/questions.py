@@ -12,7 +12,7 @@ from situ.runtime.sites.messages import Question
 from situ.runtime.sites.running_version import RunningVersion
 
 if TYPE_CHECKING:
-    from situ.runtime.sites.site import Site
+    from situ.runtime.sites.site import SiteCore
 
 
 #: A question that stays open is said again after twice the time, so many times; then at that pace.
@@ -22,7 +22,7 @@ _MOST_DOUBLED = 6
 class Questions:
     """What a site asks others, and its own sources."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteCore) -> None:
         self._site = site
 
     def ask(self, now: float) -> None:

@@ -16,9 +16,9 @@ from situ.core.time import BEGINNING, END
 from situ.kernel.state.snapshot import pack
 from situ.runtime.sites.actions import (
     Append,
-    Asked,
     Committed,
     Connected,
+    ControlAsked,
     Received,
     RowsRead,
     Send,
@@ -68,7 +68,7 @@ class InFlight:
     known: KnownVersion
 
 
-class Site:
+class SiteCore:
     """A site at work. `sources` has, by stream, the names of this site's sources of it; `word` is any that no other
     life of this site has."""
 
@@ -148,7 +148,7 @@ class Site:
         match event:
             case Received(sender, message):
                 self.conversation.receive(sender, message, now)
-            case Asked(number, message):
+            case ControlAsked(number, message):
                 self.controls.asked(number, message)
             case RowsRead():
                 self.admission.add(event)

@@ -9,10 +9,10 @@ from situ.runtime.sites.logs import SINK
 from situ.runtime.sites.running_version import RunningVersion
 
 if TYPE_CHECKING:
-    from situ.runtime.sites.site import Site
+    from situ.runtime.sites.site import SiteCore
 
 
-def status_of(site: Site) -> dict[str, Any]:
+def status_of(site: SiteCore) -> dict[str, Any]:
     """A site's state as JSON: versions, logs and their readers, sources, and who waits for whom."""
     return {
         "site": site.name,

@@ -10,8 +10,8 @@ import pytest
 from situ.core.errors import SituError
 from situ.kernel.arrays import F64
 from situ.lab.mcep.prediction.predictor import (
+    FocalPlaces,
     InterestCriteria,
-    Places,
     Policy,
     dead_reckoning,
     determine_interests,
@@ -22,7 +22,9 @@ from situ.lab.mcep.prediction.predictor import (
 CHOICE = InterestCriteria(12.0, 12.0, False, 0.6, 0.6, "greedy")
 
 
-def by_words(places: Places, predicted: tuple[float, float], x: F64, y: F64, choice: InterestCriteria) -> list[int]:
+def by_words(
+    places: FocalPlaces, predicted: tuple[float, float], x: F64, y: F64, choice: InterestCriteria
+) -> list[int]:
     """determine_interests as Figure 4 writes it, with sets."""
 
     def interest(p: int) -> set[int]:
@@ -56,7 +58,7 @@ def by_words(places: Places, predicted: tuple[float, float], x: F64, y: F64, cho
     return chosen
 
 
-def random_case(seed: int) -> tuple[Places, tuple[float, float], F64, F64]:
+def random_case(seed: int) -> tuple[FocalPlaces, tuple[float, float], F64, F64]:
     rng = np.random.default_rng(seed)
     x, y = rng.normal(50, 15, (2, 80)).round()
     x[::13] = np.nan

@@ -19,8 +19,8 @@ Policy = Literal["greedy", "location"]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Places in columns."""
+class FocalPlaces:
+    """FocalPlaces in columns."""
 
     x: F64
     y: F64
@@ -56,7 +56,7 @@ def dead_reckoning(times_us: I64, x: F64, y: F64, at_us: int) -> tuple[float, fl
     return float(x[-1] + ahead * (x[-1] - x[-2])), float(y[-1] + ahead * (y[-1] - y[-2]))
 
 
-def equidistant(x: float, y: float, apart_m: float, count: int) -> Places:
+def equidistant(x: float, y: float, apart_m: float, count: int) -> FocalPlaces:
     """So many places of a square grid, nearest to its middle first: the middle is the predicted place.
 
     >>> places = equidistant(0.0, 0.0, 10.0, 5)
@@ -68,10 +68,10 @@ def equidistant(x: float, y: float, apart_m: float, count: int) -> Places:
     columns, rows = np.meshgrid(np.arange(-reach, reach + 1), np.arange(-reach, reach + 1), indexing="ij")
     nearest = np.argsort((columns**2 + rows**2).reshape(-1), kind="stable")[:count]
     away_x, away_y = (apart_m * axis.reshape(-1)[nearest].astype(np.float64) for axis in (columns, rows))
-    return Places(x + away_x, y + away_y)
+    return FocalPlaces(x + away_x, y + away_y)
 
 
-def scattered(x: float, y: float, radius_m: float, count: int, rng: np.random.Generator) -> Places:
+def scattered(x: float, y: float, radius_m: float, count: int, rng: np.random.Generator) -> FocalPlaces:
     """So many places at random around the predicted one, evenly over a circle; with a radius of 0, that place itself.
 
     >>> places = scattered(5.0, 5.0, 10.0, 3, np.random.default_rng(1))
@@ -80,11 +80,11 @@ def scattered(x: float, y: float, radius_m: float, count: int, rng: np.random.Ge
     """
     _check_count(count)
     distance, angle = radius_m * np.sqrt(rng.random(count)), 2 * np.pi * rng.random(count)
-    return Places(x + distance * np.cos(angle), y + distance * np.sin(angle))
+    return FocalPlaces(x + distance * np.cos(angle), y + distance * np.sin(angle))
 
 
 def determine_interests(
-    places: Places, predicted: tuple[float, float], event_x: F64, event_y: F64, choice: InterestCriteria
+    places: FocalPlaces, predicted: tuple[float, float], event_x: F64, event_y: F64, choice: InterestCriteria
 ) -> I64:
     """The places for which graphs are prepared, in the order in which they were chosen (Figure 4).
 

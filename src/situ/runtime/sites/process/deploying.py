@@ -22,7 +22,7 @@ from situ.runtime.sites.messages import (
 )
 from situ.runtime.sites.process.site_process import MESSAGE, STOP
 from situ.runtime.sites.wire.identity import Identities
-from situ.runtime.sites.wire.outgoing import Address, ask
+from situ.runtime.sites.wire.outgoing import SiteAddress, ask
 
 #: Sites that are asked at once.
 _AT_ONCE = 16
@@ -37,7 +37,7 @@ class Control:
     """Whoever has a certificate for control, and knows where sites are."""
 
     identities: Identities
-    addresses: Mapping[str, Address]
+    addresses: Mapping[str, SiteAddress]
 
     def tell(self, site: str, message: ControlMessage) -> ControlAnswer:
         """What a site answers."""

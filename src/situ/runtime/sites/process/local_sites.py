@@ -21,7 +21,7 @@ from situ.io.permissions import PRIVATE
 from situ.network.json_network import write_json_network
 from situ.network.network import Network
 from situ.runtime.sites.wire.identity import Identities
-from situ.runtime.sites.wire.outgoing import Address
+from situ.runtime.sites.wire.outgoing import SiteAddress
 from situ.runtime.sites.wire.proxy import LinkQuality, Proxies
 from situ.service.certificates import CONTROL, Credentials, folder_of, make_keys
 
@@ -83,20 +83,20 @@ class LocalSites:
         self.control = Identities.of("", network.names, credentials)
         self._proxies = Proxies()
         self.links = {
-            (a, b): self._proxies.open(Address(HOST, 1), _quality(network, a, b, scale, seed))
+            (a, b): self._proxies.open(SiteAddress(HOST, 1), _quality(network, a, b, scale, seed))
             for a in sites
             for b in sites
             if a != b and proxied
         }
         self._ports = {} if proxied else dict(zip(sites, free_ports(len(sites)), strict=True))
         self.sites = {name: self._site(name, arguments) for name, arguments in sites.items()}
-        self.addresses: dict[str, Address] = {}
+        self.addresses: dict[str, SiteAddress] = {}
 
     def _site(self, name: str, arguments: SiteArguments) -> LocalSite:
         directory = self.directory / "sites" / folder_of(name)
         PRIVATE.make_directory(directory)
         seen = {b: proxy.address for (a, b), proxy in self.links.items() if a == name}
-        seen |= {site: Address(HOST, port) for site, port in self._ports.items()}
+        seen |= {site: SiteAddress(HOST, port) for site, port in self._ports.items()}
         write_json_network(with_addresses(self.network, seen), directory / "network.json")
         command = [sys.executable, "-m", "situ.cli.app", "site", name]
         command += [
@@ -133,7 +133,7 @@ class LocalSites:
                     proxy.target = address
         write_json_network(with_addresses(self.network, self.addresses), self.directory / "network.json")
 
-    def _wait_for_address(self, site: LocalSite) -> Address:
+    def _wait_for_address(self, site: LocalSite) -> SiteAddress:
         deadline = time.monotonic() + _START_S
         while not (site.directory / ADDRESS_FILE).exists():
             assert site.process is not None
@@ -142,7 +142,7 @@ class LocalSites:
             if time.monotonic() > deadline:
                 raise SituError(f"site {site.name} does not listen after {_START_S:.0f} s:\n{site.last_words}")
             time.sleep(_LOOK_S)
-        return Address.parse((site.directory / ADDRESS_FILE).read_text().strip())
+        return SiteAddress.parse((site.directory / ADDRESS_FILE).read_text().strip())
 
     def ended(self) -> list[str]:
         """The sites that were started, and do not run any more."""
@@ -181,7 +181,7 @@ def _quality(network: Network, a: str, b: str, scale: float, seed: int) -> LinkQ
     return LinkQuality(latency_ms=scale * latency_ns / 1e6, seed=seed)
 
 
-def with_addresses(network: Network, addresses: Mapping[str, Address]) -> Network:
+def with_addresses(network: Network, addresses: Mapping[str, SiteAddress]) -> Network:
     """The network with addresses of sites; what others had is left out."""
     return Network(
         tuple(

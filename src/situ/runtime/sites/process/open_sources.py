@@ -17,9 +17,9 @@ from situ.io.rows.ahead import with_default_ahead
 from situ.io.whole_file import write_whole
 from situ.lang.parse import parse
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.sinks.files import FileSink
-from situ.runtime.sites.sinks.messages import KafkaSink, MqttSink
-from situ.runtime.sites.sinks.postgresql import PostgresqlSink
+from situ.runtime.sites.sinks.files import FileLogSink
+from situ.runtime.sites.sinks.messages import KafkaLogSink, MqttLogSink
+from situ.runtime.sites.sinks.postgresql import PostgresqlLogSink
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sources.arriving_files import ArrivingFiles
 from situ.runtime.sites.sources.bounded_files import BoundedFiles
@@ -62,13 +62,13 @@ def open_site_sink(
     match scheme_of(address):
         case "directory":
             origins = {site: number for number, site in enumerate(plan.sites)}
-            return FileSink(directory_of(address), file_format, origins, permissions)
+            return FileLogSink(directory_of(address), file_format, origins, permissions)
         case "mqtt":
-            return MqttSink(MqttAddress.parse(address), _sink_id(directory))
+            return MqttLogSink(MqttAddress.parse(address), _sink_id(directory))
         case "kafka":
-            return KafkaSink(KafkaAddress.parse(address, writing=True), _sink_id(directory))
+            return KafkaLogSink(KafkaAddress.parse(address, writing=True), _sink_id(directory))
         case "postgresql":
-            return PostgresqlSink(PostgresqlAddress.parse(address), _sink_id(directory))
+            return PostgresqlLogSink(PostgresqlAddress.parse(address), _sink_id(directory))
         case _:
             raise unknown_address(address, OUTPUTS, "output")
 

@@ -22,9 +22,9 @@ from situ.core.errors import SituError, StateError
 from situ.runtime.sites.actions import (
     Answer,
     Append,
-    Asked,
     Committed,
     Connected,
+    ControlAsked,
     Hold,
     Received,
     Send,
@@ -40,10 +40,10 @@ from situ.runtime.sites.embedded_host import EmbeddedHost, make_embedded_host
 from situ.runtime.sites.journal import Journal, JournalCommit
 from situ.runtime.sites.messages import (
     Abort,
-    Batch,
     ControlAnswer,
     ControlMessage,
     Go,
+    LogBatch,
     Prepare,
     StatusQuestion,
     StatusReport,
@@ -54,12 +54,12 @@ from situ.runtime.sites.process.sink_thread import SinkThread
 from situ.runtime.sites.process.source_threads import SourceThread
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.sinks.sink import SiteSink
-from situ.runtime.sites.site import Site
+from situ.runtime.sites.site import SiteCore
 from situ.runtime.sites.sources.source import SiteSource
 from situ.runtime.sites.wire.endpoint import Endpoint
 from situ.runtime.sites.wire.frames import Frame, FrameError
 from situ.runtime.sites.wire.identity import Identities
-from situ.runtime.sites.wire.outgoing import Address, Outgoing
+from situ.runtime.sites.wire.outgoing import PeerConnection, SiteAddress
 
 #: The requests of control.
 MESSAGE, STOP = "message", "stop"
@@ -76,8 +76,8 @@ class SiteSetup:
     listens nowhere."""
 
     name: str
-    listen: Address | None
-    addresses: Mapping[str, Address]
+    listen: SiteAddress | None
+    addresses: Mapping[str, SiteAddress]
     identities: Identities
     streams: Sequence[str]
     open_source: Callable[[str, DeployedPlan], SiteSource]
@@ -102,7 +102,7 @@ class SiteProcess:
         self._commits: queue.SimpleQueue[JournalCommit | None] = queue.SimpleQueue()
         self._answers: dict[int, Future[ControlAnswer]] = {}
         self._numbers = count(1)
-        self._outgoing: dict[str, Outgoing] = {}
+        self._outgoing: dict[str, PeerConnection] = {}
         self._sources: dict[str, SourceThread] = {}
         self._sink: SinkThread | None = None
         self._version = 0
@@ -112,18 +112,18 @@ class SiteProcess:
         self._links: dict[str, str] = {}
         sources = {stream: [SOURCE] for stream in setup.streams}
         word = secrets.token_hex(8)
-        self._site = Site(setup.name, journal, self._make_host, sources, self._begun, word, settings)
+        self._site = SiteCore(setup.name, journal, self._make_host, sources, self._begun, word, settings)
         self._endpoint: Endpoint | None = None
         if setup.listen is not None:
             where = setup.listen
             self._endpoint = Endpoint(where.host, where.port, setup.identities, self._receive, self._control)
 
     @property
-    def address(self) -> Address:
+    def address(self) -> SiteAddress:
         """Where it listens; the port is known when it does."""
         assert self._setup.listen is not None
         assert self._endpoint is not None
-        return Address(self._setup.listen.host, self._endpoint.port)
+        return SiteAddress(self._setup.listen.host, self._endpoint.port)
 
     def _make_host(self, plan: str, site: str) -> EmbeddedHost:
         host = make_embedded_host(plan, site)
@@ -200,7 +200,7 @@ class SiteProcess:
             self._links[site] = reason
 
         setup = self._setup
-        self._outgoing[site] = Outgoing(setup.identities, site, setup.addresses[site], opened, broken)
+        self._outgoing[site] = PeerConnection(setup.identities, site, setup.addresses[site], opened, broken)
 
     # ---- what the core wants done
 
@@ -214,7 +214,9 @@ class SiteProcess:
                 rows = self._journal.rows
                 self._send(
                     to,
-                    lambda: Frame(*message_to_parts(Batch(log, life, first, following, watermark, rows(log, first)))),
+                    lambda: Frame(
+                        *message_to_parts(LogBatch(log, life, first, following, watermark, rows(log, first)))
+                    ),
                 )
             case WriteEntry():
                 assert self._sink is not None
@@ -277,7 +279,7 @@ class SiteProcess:
         number = next(self._numbers)
         answer: Future[ControlAnswer] = Future()
         self._answers[number] = answer
-        self._events.put(Asked(number, message))
+        self._events.put(ControlAsked(number, message))
         if self._has_ended:
             raise SituError(f"site {self._setup.name} has ended")
         try:

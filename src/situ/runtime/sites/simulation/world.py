@@ -19,8 +19,8 @@ from situ.io.rows.conform import Conformed
 from situ.runtime.sites.actions import (
     Answer,
     Append,
-    Asked,
     Committed,
+    ControlAsked,
     Hold,
     Received,
     RowsRead,
@@ -37,10 +37,10 @@ from situ.runtime.sites.deployment import Deployment
 from situ.runtime.sites.embedded_host import make_embedded_host
 from situ.runtime.sites.host import HostMaker
 from situ.runtime.sites.journal import JournalCommit, MemoryJournal
-from situ.runtime.sites.messages import Batch, ControlAnswer, LogName, PeerMessage, message_of, message_to_parts
+from situ.runtime.sites.messages import ControlAnswer, LogBatch, LogName, PeerMessage, message_of, message_to_parts
 from situ.runtime.sites.rows import read_rows
 from situ.runtime.sites.settings import Settings
-from situ.runtime.sites.site import Site
+from situ.runtime.sites.site import SiteCore
 from situ.runtime.sites.status import status_of
 
 #: How likely it is, while there are kills, that a process is killed after an action that it wanted done.
@@ -90,7 +90,7 @@ class SimulatedSite:
     name: str
     sources: dict[tuple[str, str], SimulatedSource]
     journal: MemoryJournal = field(default_factory=MemoryJournal)
-    site: Site | None = None
+    site: SiteCore | None = None
     lives: int = 0
     written: dict[LogName, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
     held: set[str] = field(default_factory=set)
@@ -111,7 +111,7 @@ class World:
         settings: Settings | None = None,
         make_host: HostMaker = make_embedded_host,
         latency_s: Callable[[str, str], float] = lambda a, b: 0.0,
-        make_site: type[Site] = Site,
+        make_site: type[SiteCore] = SiteCore,
         pause_s: float = 0.01,
         bounded: bool = True,
         watch: Callable[[str, JournalCommit], None] = lambda site, commit: None,
@@ -272,7 +272,7 @@ class World:
                 self._send(machine.name, to, message)
             case SendEntry(to, log, life, first, following, watermark):
                 rows = machine.journal.rows(log, first)
-                self._send(machine.name, to, Batch(log, life, first, following, watermark, rows))
+                self._send(machine.name, to, LogBatch(log, life, first, following, watermark, rows))
             case WriteEntry(log, first, following):
                 self._sink(machine, log, first, following)
             case Answer(number, message):
@@ -385,7 +385,7 @@ class World:
             self.answers[number] = hear
             self.after(
                 self.random.uniform(*self.faults.delay_s),
-                lambda site=site, number=number, message=message: self.handle(site, Asked(number, message)),  # type: ignore[misc]
+                lambda site=site, number=number, message=message: self.handle(site, ControlAsked(number, message)),  # type: ignore[misc]
             )
         phase_told = deployment.phase
 

@@ -32,7 +32,7 @@ from situ.runtime.sites.sinks.sink import NumberedRows
 _PART = re.compile(r"part-(\d{6})(\d{12})\.(parquet|csv|jsonl)")
 
 
-class FileSink:
+class FileLogSink:
     """A directory. `origins` has the places of sites in the names of parts: those of the plan's sites, in order."""
 
     def __init__(

@@ -35,7 +35,7 @@ def messages_of(results: NumberedRows, sink_id: str) -> pa.Array:
     return pc.binary_join_element_wise(begin, numbers, ", ", pc.utf8_slice_codeunits(texts, 1), "")
 
 
-class MqttSink:
+class MqttLogSink:
     """A topic of a broker."""
 
     def __init__(self, address: MqttAddress, sink_id: str) -> None:
@@ -54,7 +54,7 @@ class MqttSink:
         """A connection lasts as long as a write."""
 
 
-class KafkaSink:
+class KafkaLogSink:
     """A topic. The key of a message is what tells repetitions, so that a compacted topic holds each result once."""
 
     def __init__(self, address: KafkaAddress, sink_id: str) -> None:

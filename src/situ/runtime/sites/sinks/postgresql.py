@@ -15,7 +15,7 @@ from situ.io.tagged_results import TEXT
 from situ.runtime.sites.sinks.sink import NumberedRows, result_kind
 
 
-class PostgresqlSink:
+class PostgresqlLogSink:
     """A database."""
 
     def __init__(self, address: PostgresqlAddress, sink_id: str) -> None:

@@ -26,18 +26,18 @@ _LAST_WORD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class SiteAddress:
     """Host and port at which a site listens.
 
-    >>> Address.parse("10.0.0.3:7400"), str(Address("::1", 7400))
-    (Address(host='10.0.0.3', port=7400), '[::1]:7400')
+    >>> SiteAddress.parse("10.0.0.3:7400"), str(SiteAddress("::1", 7400))
+    (SiteAddress(host='10.0.0.3', port=7400), '[::1]:7400')
     """
 
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> SiteAddress:
         host, _, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
@@ -60,7 +60,7 @@ class _Ended:
 
 
 @dataclass
-class Outgoing:
+class PeerConnection:
     """Sends frames to one site, in order, as long as a connection lasts.
 
     `opened` is called when a connection is there, before anything is sent over it; `broken`, with the reason, when it
@@ -70,7 +70,7 @@ class Outgoing:
 
     identities: Identities
     site: str
-    address: Address
+    address: SiteAddress
     opened: Callable[[], None]
     broken: Callable[[str], None]
     jitter: random.Random = field(default_factory=random.Random)
@@ -152,7 +152,7 @@ class Outgoing:
                 self._frames.get_nowait()
 
 
-def client_of(identities: Identities, site: str, address: Address) -> Any:
+def client_of(identities: Identities, site: str, address: SiteAddress) -> Any:
     """A Flight client for a site. It fails at once where nobody listens: who waits, and how long, is decided here."""
     options = [
         # Channels of one process would else share connections, and how long they wait until the next attempt.
@@ -175,7 +175,7 @@ def client_of(identities: Identities, site: str, address: Address) -> Any:
     )
 
 
-def ask(identities: Identities, site: str, address: Address, name: str, request: dict[str, Any]) -> dict[str, Any]:
+def ask(identities: Identities, site: str, address: SiteAddress, name: str, request: dict[str, Any]) -> dict[str, Any]:
     """What a site answers to a request of control. InputError if it cannot be reached, SituError if it refuses."""
     body = json.dumps({"from": CONTROL_PEER, "request": request}).encode()
     try:

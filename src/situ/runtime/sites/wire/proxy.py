@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from situ.runtime.sites.wire.outgoing import Address
+from situ.runtime.sites.wire.outgoing import SiteAddress
 
 #: Bytes that are read at once, and that may be on their way in one direction of a connection.
 _CHUNK, _ON_THE_WAY = 1 << 18, 16 << 20
@@ -41,10 +41,10 @@ class Proxies:
         self._thread = threading.Thread(target=self._loop.run_forever, name="situ-links", daemon=True)
         self._thread.start()
 
-    def open(self, target: Address, quality: LinkQuality, host: str = "127.0.0.1") -> LinkProxy:
+    def open(self, target: SiteAddress, quality: LinkQuality, host: str = "127.0.0.1") -> LinkProxy:
         """A proxy before a target, at a port of its own."""
         proxy = LinkProxy(self, target, quality)
-        proxy.address = Address(host, self.call(proxy.listen(host)))
+        proxy.address = SiteAddress(host, self.call(proxy.listen(host)))
         self._proxies.append(proxy)
         return proxy
 
@@ -63,9 +63,9 @@ class Proxies:
 class LinkProxy:
     """One direction of one link: connections to its address reach the target as late as over the link."""
 
-    address: Address
+    address: SiteAddress
 
-    def __init__(self, proxies: Proxies, target: Address, quality: LinkQuality) -> None:
+    def __init__(self, proxies: Proxies, target: SiteAddress, quality: LinkQuality) -> None:
         self._proxies, self.target, self.quality = proxies, target, quality
         self._random = random.Random(quality.seed)
         self._is_whole = asyncio.Event()
