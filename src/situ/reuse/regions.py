@@ -85,6 +85,39 @@ class Serving(NamedTuple):
     tally: Tally
 
 
+class _Ground(NamedTuple):
+    """The events that are judged, where regions and interests are, of which shape all of them are, and room for a
+    tally."""
+
+    events: JudgedColumns
+    places: Places
+    shape: RegionShape
+    room: Tally
+
+
+class _Turns(NamedTuple):
+    """Interests that begin and those that end, each in order of time and turn."""
+
+    begun: I64
+    ended: I64
+
+
+class _Horizon(NamedTuple):
+    """How far back before its start an interest reads; up to when spans have been judged before; and up to when all
+    events are known."""
+
+    reach_us: int
+    judged_us: int
+    known_us: int
+
+
+class _Counted(NamedTuple):
+    """What is counted, and sums over spans."""
+
+    counts: I64
+    sums: F64
+
+
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """Regions, first those that were open before; services, first those of the interests that were there before; and
@@ -110,21 +143,22 @@ def decide(
     begun = begun[np.lexsort((asked.turn[begun], asked.start_us[begun]))]
     ended = np.flatnonzero(asked.end_us <= known_us)
     ended = ended[np.lexsort((asked.turn[ended], asked.end_us[ended]))]
-    counts, sums = np.zeros(4, np.int64), np.zeros(3)
+    counted = _Counted(np.zeros(4, np.int64), np.zeros(3))
     heads = np.full(len(account), _NONE, np.int64)
+    ground, turns = _Ground(grid.columns, places, grid.shape, grid.room()), _Turns(begun, ended)
+    horizon = _Horizon(reach_us, judged_us, known_us)
     regions, served = _decide(
-        grid.columns, places, grid.shape, open_regions, heads, asked, begun, ended, serving, services, account, spans,
-        reach_us, judged_us, known_us, grid.room(), counts, sums,
-    )  # fmt: skip
-    return Decisions(regions, served, counts, sums)
+        ground, open_regions, heads, asked, turns, serving, services, account, spans, horizon, counted
+    )
+    return Decisions(regions, served, counted.counts, counted.sums)
 
 
 @jit_with_memory
 def _decide(
-    events: JudgedColumns, places: Places, shape: RegionShape, open_regions: I64, heads: I64, asked: Asked, begun: I64,
-    ended: I64, serving: Serving, before: I64, account: I64, spans: SpanRule, reach_us: int, judged_us: int,
-    known_us: int, room: Tally, counts: I64, sums: F64,
+    ground: _Ground, open_regions: I64, heads: I64, asked: Asked, turns: _Turns, serving: Serving, before: I64,
+    account: I64, spans: SpanRule, horizon: _Horizon, counted: _Counted,
 ) -> tuple[I64, I64]:  # fmt: skip
+    begun, ended, known_us, counts, sums = turns.begun, turns.ended, horizon.known_us, counted.counts, counted.sums
     regions, services = _with_room(open_regions), _with_room(before)
     region_count, service_count = len(open_regions), len(before)
     service_of = np.full(len(asked.start_us), _NONE, np.int64)
@@ -138,7 +172,7 @@ def _decide(
         if not serving.is_covered[interest]:
             continue
         tally = _part(serving.tally, serving.first[interest], serving.end[interest])
-        after_us = max(before[service_of[interest], FROM] - 1, judged_us - spans.length_us)
+        after_us = max(before[service_of[interest], FROM] - 1, horizon.judged_us - spans.length_us)
         fails_at, fails_from[interest], fails_with[interest] = _first_failure(
             tally, len(tally.time_us), after_us, known_us, asked.end_us[interest], asked.precision[interest],
             asked.recall[interest], spans, sums,
@@ -176,24 +210,23 @@ def _decide(
             services = _with_room(services)
         until_us = min(known_us, asked.end_us[interest])
         region = _serving(
-            interest, len(open_regions) + interest, since_us, now_us, events, places, shape, regions, heads,
-            asked, account, spans, room, counts, ignored,
+            interest, len(open_regions) + interest, since_us, now_us, ground, regions, heads, asked, account, spans,
+            counts, ignored,
         )  # fmt: skip
         if region == _NONE:
             region = region_count
             region_count += 1
-            reads_from = since_us if asked.end_us[interest] == now_us else min(since_us, now_us - reach_us)
+            reads_from = since_us if asked.end_us[interest] == now_us else min(since_us, now_us - horizon.reach_us)
             regions[region, PLACE], regions[region, SINCE] = len(open_regions) + interest, reads_from
             regions[region, TILE], regions[region, OWNER] = asked.tile[interest], interest
             regions[region, CLOSED], regions[region, SERVES] = END, 0
             _open(region, regions, heads)
         else:
             counts[COVERED] += since_us == asked.since_us[interest]
-            rows = fill(
-                regions[region, PLACE], len(open_regions) + interest, since_us, until_us, events, places, shape, room
-            )
+            rows = fill(regions[region, PLACE], len(open_regions) + interest, since_us, until_us, ground.events,
+                        ground.places, ground.shape, ground.room)  # fmt: skip
             fails_at, fails_from[interest], fails_with[interest] = _first_failure(
-                room, rows, since_us - 1, known_us, asked.end_us[interest], asked.precision[interest],
+                ground.room, rows, since_us - 1, known_us, asked.end_us[interest], asked.precision[interest],
                 asked.recall[interest], spans, sums,
             )  # fmt: skip
             if fails_at != END:
@@ -250,9 +283,8 @@ def _leave(region: int, now_us: int, regions: I64, heads: I64) -> None:
 
 @jit
 def _serving(
-    interest: int, place: int, since_us: int, now_us: int, events: JudgedColumns, places: Places,
-    shape: RegionShape, regions: I64, heads: I64, asked: Asked, account: I64, spans: SpanRule, room: Tally, counts: I64,
-    ignored: F64,
+    interest: int, place: int, since_us: int, now_us: int, ground: _Ground, regions: I64, heads: I64, asked: Asked,
+    account: I64, spans: SpanRule, counts: I64, ignored: F64,
 ) -> int:  # fmt: skip
     """The nearest region that serves an interest well enough, from `since_us` to now; -1: none, or reuse rests."""
     of_tile = account[asked.tile[interest]]
@@ -262,13 +294,14 @@ def _serving(
     region, away_m = _NONE, 0.0
     for _ in range(TRIES):
         region, away_m = _next_nearest(
-            region, away_m, place, since_us, max(asked.precision[interest], asked.recall[interest]), places, shape,
-            regions, heads[asked.tile[interest]],
+            region, away_m, place, since_us, max(asked.precision[interest], asked.recall[interest]), ground.places,
+            ground.shape, regions, heads[asked.tile[interest]],
         )  # fmt: skip
         if region == _NONE:
             return _NONE
         counts[TRIED] += 1
-        rows = fill(regions[region, PLACE], place, since_us, now_us, events, places, shape, room)
+        room = ground.room
+        rows = fill(regions[region, PLACE], place, since_us, now_us, ground.events, ground.places, ground.shape, room)
         in_region, in_interest, in_both = 0, 0, 0
         for row in range(rows):
             in_region += room.in_region[row]
