@@ -78,7 +78,7 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
             return NODES_FULL, at
         if counters[FIRED_USED] + most_made + groups[group].live > len(pools.fired):
             return FIRED_FULL, at
-        event = OfferedEvent(new.row[at], group, new.time[at], new.position[at], new.accepted[at])
+        event = OfferedEvent(new.row[at], group, new.time[at], new.accepted[at])
         older, fired_before = groups[group].head, counters[FIRED_USED]
         groups[group].head = -1
         older = offer(event, older, code, events, pools, machine)
@@ -123,7 +123,7 @@ def offer(event: OfferedEvent, first: int, code: Code, events: Events, pools: Po
         elif (event.accepted & code.state_interest[state]) != NONE or code.state_impatient[state] != 0:
             is_next = False
             if code.state_impatient[state] != 0:
-                is_next = event.position == position_of(nodes[runs[run].node].event, events, pools) + 1
+                is_next = events.position[event.row] == position_of(nodes[runs[run].node].event, events, pools) + 1
             look(run, event, is_next, code, events, pools, machine)
             advance(run, event, is_next, code, events, pools, machine)
             waits = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
@@ -210,16 +210,16 @@ def advance(run: int, event: OfferedEvent, is_next: bool, code: Code, events: Ev
         if refuses(code.edge_refuse, edge, event, node, code, events, nodes, machine):
             continue
         runs[run].extended = 1
-        take(event, target, continued_by(run, edge, event, code, pools), code, pools)
+        take(event, target, continued_by(run, edge, event, events.position[event.row], code, pools), code, pools)
 
 
 @inlined
-def continued_by(run: int, edge: int, event: OfferedEvent, code: Code, pools: Pools) -> PartialMatch:
+def continued_by(run: int, edge: int, event: OfferedEvent, position: int, code: Code, pools: Pools) -> PartialMatch:
     """What an event, or a silence, finds on its way along an edge."""
     runs = pools.runs
     first_time, first_position = runs[run].first_time, runs[run].first_position
     if runs[run].node < 0:  # it waited for a silence that comes first
-        first_time, first_position = event.time, event.position
+        first_time, first_position = event.time, position
     since = runs[run].since if code.edge_stays[edge] != 0 else event.time
     return PartialMatch(runs[run].node, runs[run].seen & code.edge_keep[edge], first_time, first_position,
                         runs[run].anchored, runs[run].deadline, runs[run].selection, since)  # fmt: skip
@@ -252,7 +252,7 @@ def start(event: OfferedEvent, code: Code, events: Events, pools: Pools, machine
                 events.opened[event.row] = selection
         if len(events.chosen_offset) > 0 and not is_chosen(event.group, selection, events.chosen_offset, events.chosen):
             continue
-        nothing = PartialMatch(-1, NONE, event.time, event.position, 0, END, selection, event.time)
+        nothing = PartialMatch(-1, NONE, event.time, events.position[event.row], 0, END, selection, event.time)
         take(event, state, nothing, code, pools)
 
 
@@ -272,7 +272,7 @@ def begin_silences(event: OfferedEvent, code: Code, events: Events, pools: Pools
                 first, end = code.watch_code[watch, 0], code.watch_code[watch, 1]
                 anew = first == end or holds(first, end, event.row, -1, code, events, pools.nodes, machine)
         if anew:
-            wait_for_silence(state, event.group, event.time, event.position, code, pools)
+            wait_for_silence(state, event.group, event.time, events.position[event.row], code, pools)
 
 
 @jit
@@ -390,8 +390,8 @@ def take_silence(run: int, position: int, code: Code, pools: Pools) -> None:
             if runs[run].since + code.edge_length[edge] == time:
                 runs[run].alive &= ~bit
                 runs[run].extended = 1
-                silence = OfferedEvent(silence_at(time, group, position, pools), group, time, position, NONE)
-                take(silence, target, continued_by(run, edge, silence, code, pools), code, pools)
+                silence = OfferedEvent(silence_at(time, group, position, pools), group, time, NONE)
+                take(silence, target, continued_by(run, edge, silence, position, code, pools), code, pools)
         elif code.edge_stays[edge] != 0:
             _, lacking = open_silences(~NONE, target, runs[run].since, BEGINNING, END, code)
             if lacking <= time:
