@@ -42,21 +42,10 @@ from situ.kernel.arrays import (
     Silences,
 )
 from situ.kernel.matching.machine import host_address
-from situ.kernel.matching.match import (
-    DONE,
-    FIRED_FULL,
-    NODES_FULL,
-    RUNS_FULL,
-    SILENCES_FULL,
-    begin_all,
-    compact_nodes,
-    match,
-    oldest_start,
-    pass_silences,
-    pass_time,
-    path_lengths,
-    write_paths,
-)
+from situ.kernel.matching.match import match, pass_time
+from situ.kernel.matching.partial_matches import DONE, FIRED_FULL, NODES_FULL, RUNS_FULL, SILENCES_FULL
+from situ.kernel.matching.paths import compact_nodes, oldest_start, path_lengths, write_paths
+from situ.kernel.matching.silences import begin_all, pass_silences
 from situ.kernel.program.conditions import STACK_DEPTH
 from situ.kernel.program.program import Program
 
