@@ -31,9 +31,8 @@ TOTALS = "_totals"
 TOTALS_TYPE = pa.struct([(f.name, pa.float64() if f.type == "float" else pa.int64()) for f in fields(Totals)])
 
 #: What one shard of a stage reports of one step: not for users, but for the metrics of a streaming query.
-#: `input` counts rows that were read, `events` those that reached the shard; `interests` those of
-#: subscriptions that share, `covered` those of them that were served by others; latencies are from the time of complex
-#: events to the moment in which they were found.
+#: `input` counts rows that were read, `events` those that reached the shard; `reuse` is what subscriptions that share
+#: have shared in this step; latencies are from the time of complex events to the moment in which they were found.
 FIGURES_TYPE = pa.struct(
     [
         ("stage", pa.int32()),
@@ -41,8 +40,7 @@ FIGURES_TYPE = pa.struct(
         ("input", pa.int64()),
         ("events", pa.int64()),
         ("duplicates", pa.int64()),
-        ("interests", pa.int64()),
-        ("covered", pa.int64()),
+        ("reuse", TOTALS_TYPE),
         ("state_bytes", pa.int64()),
         ("busy_ms", pa.float64()),
         ("watermark", TIMESTAMP_ARROW),

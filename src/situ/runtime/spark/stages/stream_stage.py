@@ -10,7 +10,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -127,8 +127,7 @@ class StreamStage:
             "input": rows_read if (self.number, shard) == (0, 0) else 0,  # all shards hear of all rows
             "events": events,
             "duplicates": running.flow.duplicates,
-            "interests": shared.interests,
-            "covered": shared.covered,
+            "reuse": asdict(shared),
             "state_bytes": len(after),
             "watermark": None if passed == BEGINNING else passed,
             "busy_ms": (time.perf_counter() - begun) * 1e3,
