@@ -97,6 +97,12 @@ class RuleFamily:
             tests.contents[number] = _NOBODY
         return {part: own_tables(table, number, len(self._constants)) for part, table in tables.items()}
 
+    def contents_asked(self, event_type: str) -> list[int]:
+        """The numbers of what its rules ask of single events of a type."""
+        contents = self._tests[event_type].contents
+        asked: list[int] = np.unique(contents[contents >= 0]).tolist()
+        return asked
+
     def numbers_of_contents(self, name: str) -> dict[str, list[int]]:
         return {type_: tests.contents[self.rules[name]].tolist() for type_, tests in self._tests.items()}
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.core.functions import Functions
+from situ.core.functions import Functions, default
 from situ.core.time import BEGINNING
 from situ.core.types import TIMESTAMP_ARROW
-from situ.graph.expressions import Expression
+from situ.graph.expressions import Attribute, Expression, GroupKey, walk
 from situ.kernel.arrays import I64
 from situ.kernel.columns.evaluate import Rows, evaluate_condition
 from situ.kernel.matching.order import is_sorted, total_order
@@ -38,13 +38,17 @@ Load = Callable[[Iterable[str]], Mapping[str, pa.Array]]
 
 @dataclass(slots=True)
 class Batch:
-    """Events with their times in microseconds. Columns that are not there yet are loaded when they are first read."""
+    """Events with their times in microseconds. Columns that are not there yet are loaded when they are first read.
+
+    `is_whole`: nothing can be loaded. What such a batch lacks, tests read that Spark judged before the events came.
+    """
 
     times: I64
     columns: dict[str, pa.Array]
     load: Load | None = None
     masks: dict[tuple[Expression, ...], npt.NDArray[np.bool_]] = field(default_factory=dict)
     accepted: dict[tuple[Expression, ...], I64] = field(default_factory=dict)
+    is_whole: bool = False
     _latest: int | None = None
 
     @property
@@ -74,6 +78,7 @@ class Batch:
         taken = self.view(rows)
         taken.require(list(self.columns))
         taken.masks = {conditions: mask[rows] for conditions, mask in self.masks.items()}
+        taken.is_whole = self.is_whole
         return taken
 
     def view(self, rows: I64 | npt.NDArray[np.bool_]) -> Batch:
@@ -100,6 +105,11 @@ class Batch:
             self.masks[conditions] = np.logical_and.reduce(judged) if len(judged) > 1 else judged[0]
         return self.masks[conditions]
 
+    def can_judge(self, conditions: tuple[Expression, ...]) -> bool:
+        """Whether the columns that conditions read are at hand."""
+        read = (node.name for c in conditions for node in walk(c) if isinstance(node, Attribute | GroupKey))
+        return all(name in self.columns for name in read)
+
     def rows(self, conditions: tuple[Expression, ...], calls: Calls) -> I64:
         """The rows where conditions on the single event hold. Computed once per batch."""
         if conditions not in self.accepted:
@@ -118,6 +128,9 @@ def concat(batches: list[Batch]) -> Batch:
     """One batch of several. Columns that not all of them have at hand are loaded when they are read."""
     if len(batches) == 1:
         return batches[0]
+    for conditions in {c: None for batch in batches if batch.is_whole for c in batch.masks if not batch.can_judge(c)}:
+        for batch in batches:
+            batch.mask(conditions, Calls(functions=default, errors=Counter()))
 
     def load(names: Iterable[str]) -> dict[str, pa.Array]:
         for batch in batches:
@@ -127,7 +140,9 @@ def concat(batches: list[Batch]) -> Batch:
     common = set.intersection(*(set(batch.columns) for batch in batches))
     shared_tests = [c for c in batches[0].masks if all(c in batch.masks for batch in batches)]
     masks = {c: np.concatenate([batch.masks[c] for batch in batches]) for c in shared_tests}
-    return Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load, masks)
+    joined = Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load, masks)
+    joined.is_whole = any(batch.is_whole for batch in batches)
+    return joined
 
 
 def without_duplicates(
