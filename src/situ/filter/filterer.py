@@ -115,12 +115,12 @@ class Filterer:
 
     def describe(self, content: int) -> str:
         """How the events of a content are found."""
-        self._take_in_new()
+        self.take_in_new()
         return str(self._contents[content])
 
     def attributes_of(self, content: int) -> frozenset[str]:
         """The attributes by which the index finds a content."""
-        self._take_in_new()
+        self.take_in_new()
         found = self._contents[content]
         return frozenset((*found.points, *found.intervals)) if found.is_indexed else frozenset()
 
@@ -149,7 +149,7 @@ class Filterer:
 
     def remove(self, contents: Iterable[int]) -> None:
         """Whoever added these asks for them no longer."""
-        self._take_in_new()
+        self.take_in_new()
         for number in contents:
             self._uses[number] -= 1
             if self._uses[number] == 0:
@@ -172,8 +172,8 @@ class Filterer:
             self._alive = np.concatenate([self._alive, np.zeros(more, np.uint8)])
             self._rest_of = np.concatenate([self._rest_of, np.full(more, -1, np.int64)])
 
-    def _take_in_new(self) -> None:
-        """Index what was added since events were last looked at, together."""
+    def take_in_new(self) -> None:
+        """Index what was added since events were last looked at, together; `hits` does so itself."""
         if self._new:
             new, self._new = self._new, []
             self._take_in(new)
@@ -216,7 +216,7 @@ class Filterer:
         """For each content, the events that fulfil it. Where contents are few, each is evaluated by itself."""
         if len(self) <= _FEW:
             return self.hits_one_by_one(self._conditions, batch, calls)
-        self._take_in_new()
+        self.take_in_new()
         rows, contents = self._found(batch) if self._levels and len(batch) else (_NOTHING, _NOTHING)
         if len(self._rests) and len(rows):
             rows, contents = self._with_rests(rows, contents, batch, calls)

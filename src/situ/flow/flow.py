@@ -66,6 +66,8 @@ class Flow:
                 self._join(name, *joint[name])
             else:
                 self._start(self.programs[name])
+        for filterer in self._filterers.values():
+            filterer.take_in_new()
 
     def _joint_rules(self) -> dict[str, tuple[FamilyKey, Shaped, int]]:
         if not isinstance(self.programs, Programs) or self.chosen:
