@@ -260,6 +260,8 @@ class SiteProcess:
             raise FrameError("sites do not control each other")
         self._received["frames"] += 1
         self._received["bytes"] += len(frame.body)
+        if (link := self._outgoing.get(peer)) is not None:
+            link.try_now()
         self._events.put(Received(peer, message))  # type: ignore[arg-type]  # answers are refused by the core
 
     def _control(self, name: str, request: dict[str, Any]) -> dict[str, Any]:

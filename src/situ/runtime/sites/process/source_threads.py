@@ -11,8 +11,6 @@ from situ.runtime.sites.sources.source import SiteSource
 
 #: Pieces of a source that the site has not committed, at most: one that is committed, and one that waits.
 _UNTAKEN = 2
-#: How often a source that had nothing is asked again.
-_PAUSE_S = 0.005
 
 
 class SourceThread:
@@ -66,9 +64,7 @@ class SourceThread:
         try:
             for piece in self._source.read(position):
                 with self._changed:
-                    if piece is None:
-                        self._changed.wait_for(lambda: self._closed, _PAUSE_S)
-                    else:
+                    if piece is not None:
                         self._changed.wait_for(lambda: self._closed or self._may_go_on)
                         self._untaken.append(piece.position)
                     if self._closed:
