@@ -61,6 +61,8 @@ from situ.runtime.sites.wire.frames import Frame, FrameError
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import PeerConnection, SiteAddress
 
+#: The file in a site's directory that says where it listens.
+ADDRESS_FILE = "address"
 #: The requests of control.
 MESSAGE, STOP = "message", "stop"
 #: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
