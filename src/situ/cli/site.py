@@ -16,7 +16,7 @@ from situ.io.permissions import GROUP_READABLE, PRIVATE
 from situ.io.whole_file import write_whole
 from situ.network.load import load_network
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source
+from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source, source_names
 from situ.runtime.sites.process.site_process import ADDRESS_FILE, SiteProcess, SiteSetup
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sqlite_journal import SqliteJournal
@@ -62,8 +62,8 @@ def run_site(options: SiteOptions) -> None:
         listen,
         addresses,
         Identities.of(options.name, network.names, credentials),
-        list(sources),
-        lambda stream, plan: open_site_source(sources[stream], stream, plan, options.directory),
+        {stream: source_names(address) for stream, address in sources.items()},
+        lambda stream, name, plan: open_site_source(sources[stream], stream, plan, options.directory, producer=name),
         open_sink,
         check,
         partial(_say, options.name),

@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from runtime.sites.real_sites import (
     results,
     run_to_end,
     six_hosts,
+    until,
     write_events,
 )
 from situ.runtime.sites.deployed_plan import OperatorPlace
@@ -162,8 +162,3 @@ def test_a_directory_that_is_set_back_is_refused_by_those_who_are_ahead(tmp_path
         control.deploy(plan(), NETWORK.names)  # it knows of none any more
         until(lambda: "set back" in control.status("town")["peers"]["north"])
         assert control.status("south")["peers"]["town"] == "heard"
-
-
-def until(holds: Callable[[], bool], looks: int = 5_000) -> None:
-    """Looks until something holds."""
-    assert any(holds() for _ in range(looks))

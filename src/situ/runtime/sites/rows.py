@@ -14,6 +14,8 @@ from situ.runtime.sites.messages import MessageError
 TIME = "_time"
 _WRITE = pa.ipc.IpcWriteOptions(use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
+#: What reading bytes that are no rows ends in.
+_DAMAGE = pa.ArrowException, OSError, EOFError, StopIteration, MemoryError, ValueError, KeyError, struct.error
 
 
 def write_rows(rows: pa.RecordBatch) -> bytes:
@@ -67,13 +69,12 @@ def _field(metadata: bytes, table: int, number: int) -> int:
     return int(struct.unpack_from("<H", metadata, table - back + at)[0]) if at < size else 0
 
 
-def checked_rows(data: bytes, schema: pa.Schema, numbers: int, filtered: bool) -> pa.RecordBatch:
-    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers (or fewer, if
-    a filter left some out); MessageError if they are not."""
+def plain_rows(data: bytes, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """The rows of bytes from outside, of this schema, if one is given; MessageError if they are not."""
     try:
         require_plain(data)
         with pa.ipc.open_stream(pa.py_buffer(data), options=_READ) as reader:
-            if not reader.schema.equals(schema):
+            if schema is not None and not reader.schema.equals(schema):
                 raise MessageError(
                     f"rows have the columns {_columns(reader.schema)}, and not {_columns(schema)}",
                     remedy="Do both sites run the same plan, with the same situ?",
@@ -82,8 +83,24 @@ def checked_rows(data: bytes, schema: pa.Schema, numbers: int, filtered: bool) -
             if _has_more(reader):
                 raise MessageError("there are rows after the rows")
         rows.validate(full=True)
-    except (pa.ArrowException, OSError, EOFError, StopIteration, MemoryError, ValueError, KeyError, struct.error) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        EOFError,
+        StopIteration,
+        MemoryError,
+        ValueError,
+        KeyError,
+        struct.error,
+    ) as error:
         raise MessageError(f"rows are damaged: {str(error).partition(chr(10))[0]}") from None
+    return rows
+
+
+def checked_rows(data: bytes, schema: pa.Schema, numbers: int, filtered: bool) -> pa.RecordBatch:
+    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers (or fewer, if
+    a filter left some out); MessageError if they are not."""
+    rows = plain_rows(data, schema)
     if rows.num_rows > numbers or (rows.num_rows < numbers and not filtered):
         raise MessageError(f"there are {rows.num_rows:,} rows of {numbers:,} numbers")
     if TIME in schema.names and rows.num_rows:

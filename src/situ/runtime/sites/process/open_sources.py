@@ -16,25 +16,29 @@ from situ.io.rows.ahead import with_default_ahead
 from situ.io.whole_file import write_whole
 from situ.lang.parse import parse
 from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.process.site_process import SOURCE
 from situ.runtime.sites.sinks.files import FileLogSink
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sources.arriving_files import ArrivingFiles
+from situ.runtime.sites.sources.pushed_rows import PushedRows
 from situ.runtime.sites.sources.source import SiteSource
+
+SITE_SOURCES = (*SOURCES, "flight")
 
 
 def open_site_source(
-    address: str, stream_name: str, plan: DeployedPlan, directory: Path, once: bool = False
+    address: str, stream_name: str, plan: DeployedPlan, directory: Path, once: bool = False, producer: str = ""
 ) -> SiteSource:
     """The source at an address, as a plan reads it: to its end, or as it comes (`once`: what is there, in the order in
-    which it came). `directory` is the site's own."""
+    which it came). `directory` is the site's own, `producer` the one whose rows are meant, where they are pushed."""
     stream = stream_of(plan, stream_name)
     if plan.bounded or once:
-        if is_url(address):
+        if is_url(address) and not (plan.bounded and scheme_of(address) == "flight"):  # producers say when they end
             raise InputError(
                 f"{shown_address(address)} is a stream that does not end, and --once reads files",
                 remedy="Give a file or a directory, or leave out --once.",
             )
-        if plan.bounded:
+        if plan.bounded and scheme_of(address) != "flight":
             from situ.runtime.sites.sources.bounded_files import BoundedFiles
 
             return BoundedFiles(directory_of(address), stream)
@@ -53,8 +57,26 @@ def open_site_source(
             from situ.runtime.sites.sources.kafka_messages import KafkaMessages
 
             return KafkaMessages(KafkaAddress.parse(address), stream)
+        case "flight" if producer:  # nobody can push to a site alone
+            return PushedRows(producer, stream)
         case _:
-            raise unknown_address(address, SOURCES, "source")
+            raise unknown_address(address, SITE_SOURCES if producer else SOURCES, "source")
+
+
+def source_names(address: str) -> tuple[str, ...]:
+    """The names of the sources at an address: producers that push have names, all others are one source.
+
+    >>> source_names("flight://sensor-1,sensor-2"), source_names("incoming")
+    (('sensor-1', 'sensor-2'), ('source',))
+    """
+    if scheme_of(address) != "flight":
+        return (SOURCE,)
+    names = tuple(name for name in address.partition("://")[2].split(",") if name)
+    if not names or len({*names}) < len(names):
+        raise InputError(
+            f"{address} does not name each producer once", remedy="Write it as flight://NAME,NAME: who may push events."
+        )
+    return names
 
 
 def open_site_sink(
