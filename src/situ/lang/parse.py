@@ -20,6 +20,7 @@ from lark.lexer import PatternRE, PatternStr, TerminalDef
 from situ.core.errors import Place, QuerySyntaxError, SituError
 from situ.graph.query import Query
 from situ.lang.query_files import is_file_name, name_instead_of_query, read_text
+from situ.lang.statements import tree_of_statements
 from situ.lang.syntax_errors import point_at, syntax_error
 from situ.lang.tree_to_query import TreeToQuery
 
@@ -39,6 +40,8 @@ def parse(text: str | Path, file: str = "<query>") -> Query:
     """
     if isinstance(text, Path):
         return parse(read_text(text), str(text))
+    if (query := _query_of_statements(text, file)) is not None:
+        return query
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:
@@ -54,6 +57,19 @@ def parse(text: str | Path, file: str = "<query>") -> Query:
         if isinstance(error.orig_exc, SituError):
             raise point_at(error.orig_exc, text) from None
         raise
+
+
+def _query_of_statements(text: str, file: str) -> Query | None:
+    """The query of a text of many statements, by the short way, if there is one; what is wrong with a text, the long
+    way tells."""
+    tree = tree_of_statements(text, _parser())
+    if tree is None:
+        return None
+    try:
+        _check_depth(tree, file)
+        return TreeToQuery(file).transform(tree)
+    except (SituError, VisitError):
+        return None
 
 
 def _check_depth(tree: Tree[Token], file: str) -> None:
