@@ -14,6 +14,7 @@ from situ.core.functions import default
 from situ.core.types import BINARY, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type, to_arrow
 from situ.filter.content import content_of
 from situ.filter.filterer import Filterer
+from situ.filter.index import rows_by_part
 from situ.graph.expressions import Attribute, Binary, BinaryOperator, Call, Cast, Expression, In, IsNull, Literal, Unary
 from situ.kernel.batch import Batch, BatchRows, Calls
 from situ.kernel.columns.evaluate import evaluate_condition
