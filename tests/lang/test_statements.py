@@ -1,4 +1,4 @@
-"""The short way to the tree of many statements gives the tree, and the query, that the parser gives."""
+"""The short way to the tree of a text gives the tree, and the query, that the parser gives."""
 
 from __future__ import annotations
 
@@ -39,11 +39,6 @@ def deep(node: Any) -> Any:
     if is_dataclass(node):
         return type(node).__name__, [deep(getattr(node, field.name)) for field in fields(node)]
     return [deep(item) for item in node] if isinstance(node, tuple) else repr(node)
-
-
-@pytest.fixture(autouse=True)
-def few_statements_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "MANY_STATEMENTS", 1)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -122,11 +117,9 @@ def said(run: Any) -> Any:
 
 
 def parse_by_the_long_way(text: str) -> Any:
-    before, statements.MANY_STATEMENTS = statements.MANY_STATEMENTS, 10**9
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("situ.lang.parse.tree_of_statements", lambda text, parser: None)
         return parse(text)
-    finally:
-        statements.MANY_STATEMENTS = before
 
 
 def test_statements_of_one_form_are_parsed_once() -> None:

@@ -1,4 +1,4 @@
-"""The tree of a text of many statements, of which the parser reads one of each form.
+"""The tree of a text of statements, of which the parser reads one of each form.
 
 A file of rules has thousands of statements that differ in names, numbers and texts. The tokens of two such statements
 are of the same kinds in the same order, and a tree depends on nothing else: so the tree of the first is that of the
@@ -22,8 +22,8 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 from lark.tree import Meta
 
-#: Fewer statements than these are read as they are.
-MANY_STATEMENTS = 32
+#: Levels of nesting (parentheses, chains of operators); every later stage may then simply recurse.
+MAX_DEPTH = 200
 #: So many forms of statements are remembered.
 _FORMS = 256
 
@@ -47,9 +47,9 @@ _NAMED = ("subscribe", "define")
 
 
 def tree_of_statements(text: str, parser: Lark) -> Tree[Token] | None:
-    """The tree that the parser gives for a text of many statements; None if there is no short way to it."""
+    """The tree that the parser gives for a text; None if there is no short way to it."""
     begins = [match.start() for match in _WORDS.finditer(text) if match["begin"]]
-    if len(begins) < MANY_STATEMENTS or _PARTS.sub(_without_comment, text[: begins[0]]).strip():
+    if not begins or _PARTS.sub(_without_comment, text[: begins[0]]).strip():
         return None
     newlines = [-1, *(match.start() for match in re.finditer("\n", text))]
     try:
@@ -60,7 +60,18 @@ def tree_of_statements(text: str, parser: Lark) -> Tree[Token] | None:
 
 
 class _NoStatementError(Exception):
-    """What lies between two words is not one statement."""
+    """What lies between two words is not one statement, or one that no stage takes."""
+
+
+def is_too_deep(tree: Tree[Token]) -> Tree[Token] | None:
+    """A part of the tree that is nested too deep, if there is one."""
+    open_trees = [(tree, 0)]
+    while open_trees:
+        node, depth = open_trees.pop()
+        if depth > MAX_DEPTH:
+            return node
+        open_trees.extend((child, depth + 1) for child in node.children if isinstance(child, Tree))
+    return None
 
 
 def _without_comment(match: re.Match[str]) -> str:
@@ -111,7 +122,7 @@ class _Leaf:
 def _tree_of_form(form: str, parser: Lark) -> tuple[_Node, list[int]]:
     """The tree of a form, and the lengths of the parts of its text that may differ."""
     tree = parser.parse(form)
-    if len(tree.children) != 1 or not isinstance(tree.children[0], Tree):
+    if len(tree.children) != 1 or not isinstance(tree.children[0], Tree) or is_too_deep(tree):
         raise _NoStatementError
     _, spans = _form(form)
     ends = [end for _, end in spans]
