@@ -179,10 +179,13 @@ class CaseRun:
         return self.state.policies.settle(found, before, events, oldest, living)
 
     def _own(self, matches: Matches, store: Store) -> Matches:
-        """Those that begin in the slice of time that found them."""
-        if self.context.slice_us is None or len(matches) == 0:
+        """Those that begin in the slice or span of time that found them."""
+        if len(matches) == 0 or (self.context.slice_us is None and self.context.own_us is None):
             return matches
         first = matches.path_event[matches.offsets[:-1]]
+        if self.context.own_us is not None:
+            mine = self.context.begins_in_span(store.time[first])
+            return matches if mine.all() else matches.take(np.flatnonzero(mine))
         slices = store.columns[f"group.{SLICE}"].take(pa.array(first))
         return matches.take(np.flatnonzero(self.context.begins_in_slice(store.time[first], slices)))
 

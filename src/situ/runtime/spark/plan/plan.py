@@ -60,19 +60,27 @@ class Taker:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What crosses of one stream."""
+    """What crosses of one stream; `only_ordering` are columns that do so only because they order equal times."""
 
     stream: Stream
     tests: tuple[StreamTest, ...]
     columns: tuple[str, ...]
     takers: tuple[Taker, ...]
-    ties: frozenset[str]
+    only_ordering: frozenset[str]
     positions_of: tuple[str, ...]
 
     @property
     def filtered(self) -> bool:
         """Whether Catalyst leaves rows out."""
         return all(taker.tests is not None for taker in self.takers)
+
+    @property
+    def asked(self) -> tuple[Conditions, ...] | None:
+        """The tests of which a row must fulfil one, as far as Catalyst can say them; None: all rows are read."""
+        if not self.filtered:
+            return None
+        taken = {number for taker in self.takers for number in taker.tests or ()}
+        return tuple(self.tests[number].pushed for number in sorted(taken))
 
     @property
     def marked(self) -> bool:
@@ -83,9 +91,9 @@ class Read:
         lines = [f"read {self.stream.name}: {'rows that fulfil a test' if self.filtered else 'all rows'}"]
         lines += [f"  test {number} {test}" for number, test in enumerate(self.tests)]
         lines.append(f"  cross: {', '.join(('the time', *self.columns, *(['marks of the tests'] * self.marked)))}")
-        if self.ties:
+        if self.only_ordering and not self.stream.order:
             lines.append(
-                f"  {', '.join(sorted(self.ties))}: only because equal times are ordered by all attributes; "
+                f"  {', '.join(sorted(self.only_ordering))}: only because equal times are ordered by all attributes; "
                 f"`order ATTRIBUTE` in the declaration of {self.stream.name} would need that one alone"
             )
         lines += [f"  all rows cross: positions count in {name}" for name in self.positions_of]
@@ -307,8 +315,7 @@ def _read(
     if stream.unique:
         ordering |= {*tie_attributes(stream)}
     crossing = tuple(name for name in schema.names if name in columns | ordering)
-    ties = frozenset() if stream.order else frozenset(ordering - columns)
-    return Read(stream, tests, crossing, takers, ties, counting)
+    return Read(stream, tests, crossing, takers, frozenset(ordering - columns), counting)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class TaggedOutput:
     functions: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()  # of streaming queries, whose late and rejected rows are rows of the table, too
     reuses: bool = False
+    rejecting: tuple[str, ...] = ()  # streams of tables whose rejected rows are rows of the table
 
     @classmethod
     def of(
@@ -76,18 +77,25 @@ class TaggedOutput:
         functions: tuple[Function, ...] = (),
         streams: tuple[str, ...] = (),
         reuses: bool = False,
+        rejecting: tuple[str, ...] = (),
     ) -> TaggedOutput:
         """The complex events of subscriptions (or of all), and what times out."""
         operators = [context.operator for context in contexts.values()]
         shown = tuple(o.name for o in operators if show_definitions or o.subscription is not None)
         named = tuple(o for o in operators if o.name in shown or o.rule.timed_out)
         located = frozenset(o.name for o in named if contexts[o.name].located)
-        return cls(named, located, shown, tuple(function.name for function in functions), streams, reuses)
+        return cls(named, located, shown, tuple(function.name for function in functions), streams, reuses, rejecting)
 
     @property
     def names(self) -> tuple[str, ...]:
         """What a row can be called; names, too, cross as numbers."""
-        return (*(operator.name for operator in self.operators), *self.functions, *self.streams, FIGURES)
+        return (
+            *(operator.name for operator in self.operators),
+            *self.functions,
+            *self.streams,
+            *self.rejecting,
+            FIGURES,
+        )
 
     @cached_property
     def columns(self) -> dict[tuple[str, str], tuple[str, Type]]:
@@ -111,8 +119,10 @@ class TaggedOutput:
         fields |= dict.fromkeys(EXTENT if self.located else (), pa.float64())
         fields |= {column: to_arrow(type_) for column, type_ in self.columns.values()}
         fields |= {CALLS: to_arrow(INT)} | ({TOTALS: TOTALS_TYPE} if self.reuses else {})
+        if self.streams or self.rejecting:
+            fields |= dict.fromkeys(REASONS, pa.string())
         if self.streams:
-            fields |= dict.fromkeys(REASONS, pa.string()) | {LATENESS: pa.duration("us"), "_figures": FIGURES_TYPE}
+            fields |= {LATENESS: pa.duration("us"), "_figures": FIGURES_TYPE}
         return fields
 
     def rows(self, kind: str, name: str, batch: Batch) -> pa.RecordBatch:
