@@ -37,6 +37,7 @@ from situ.runtime.spark.inputs.columns import (
 )
 from situ.runtime.spark.inputs.files import REJECTED, events_in_tasks, rejected_in_tasks
 from situ.runtime.spark.inputs.stream_rows import NOW_US, micro_batch_us, now_us_of
+from situ.runtime.spark.stages.stream_packer import PartReader
 
 #: For a row that only Catalyst finds fault with: `situ.io` takes times without a zone as UTC.
 _NOT_IN_ITS_ZONE = "a date, or a timestamp without a zone, is out of range"
@@ -138,12 +139,22 @@ def _judge(df: DataFrame, stream: Stream, place: str) -> _Judged:
 
 
 @dataclass(frozen=True)
+class OwnRows:
+    """Rows of a stream that situ reads itself, of what Spark hands out."""
+
+    handed_out: DataFrame
+    reader: PartReader
+
+
+@dataclass(frozen=True)
 class JudgedRows:
     """All rows of a streaming DataFrame: attributes, `_time`, and `_misfit`, a struct that is null where a row fits.
-    `reject` makes `_reason`, `_row` and `_place` of the fields of that struct."""
+    `reject` makes `_reason`, `_row` and `_place` of the fields of that struct. `own`: where situ reads the rows itself,
+    and so can pack them as soon as they are read."""
 
     rows: DataFrame
     reject: Callable[[pa.RecordBatch], pa.RecordBatch]
+    own: OwnRows | None = None
 
 
 def dataframe_to_rows(df: DataFrame, stream: Stream) -> JudgedRows:
