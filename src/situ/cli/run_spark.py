@@ -28,7 +28,17 @@ from situ.runtime.spark.inputs.tables import StreamInput
 from situ.runtime.spark.session.errors import spark_errors
 from situ.runtime.spark.session.session import borrowed_session
 from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, FAILED_CALL, REJECTED, REUSE, TIMED_OUT, TOTALS
+from situ.runtime.spark.stages.output import (
+    COMPLEX_EVENT,
+    FAILED_CALL,
+    HOP,
+    REJECTED,
+    REUSE,
+    SECONDS,
+    TIMED_OUT,
+    TIMING,
+    TOTALS,
+)
 
 T = TypeVar("T")
 
@@ -48,7 +58,7 @@ def run_on_spark(
         stack.enter_context(spark_errors("Spark gives up"))
         ship(functions, session)
         inputs = {stream.name: open_files(session, paths[stream.name], stream) for stream in graph.streams}
-        detection = detect_inputs(graph, inputs)
+        detection = detect_inputs(graph, inputs, timed=summary.timing is not None)
         rejected: Counter[str] = Counter()
         tables = Tables(detection.output)
         # One run of the query, whose result is read twice if it is also to be written.
@@ -108,6 +118,10 @@ def count_and_keep_first(events: DataFrame, tables: Tables, summary: Summary, re
         elif row.kind == REJECTED:
             summary.rejected += row.rows
             rejected[row.name] += row.rows
+        elif row.kind == TIMING:
+            for timed in bytes_to_table(row.packed).to_pylist():
+                assert summary.timing is not None
+                summary.timing[timed[HOP]] = summary.timing.get(timed[HOP], 0.0) + timed[SECONDS]
         elif row.kind == REUSE:
             for totals in bytes_to_table(row.packed).column(TOTALS).to_pylist():
                 summary.shared(row.name, Totals(**totals))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from situ.core.hops import hop
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING
 from situ.core.types import to_arrow
@@ -116,9 +117,10 @@ class CaseRun:
         self.state.matcher.add_groups(len(self.state.groups))
         host = self._host(store) if self.program.conditions.host else None
         kept = len(store) - len(new.store)
-        matches_of_steps = [self.state.matcher.run(new.offered(kept), events, host)] if len(new.order) else []
-        matches_of_steps.append(self.state.matcher.pass_time(before))
-        found = concat_matches(matches_of_steps)
+        with hop("kernel"):
+            matches_of_steps = [self.state.matcher.run(new.offered(kept), events, host)] if len(new.order) else []
+            matches_of_steps.append(self.state.matcher.pass_time(before))
+            found = concat_matches(matches_of_steps)
         if self.program.automaton.has_silences:
             found, store = self._with_silences(found, store)
         matches = self._own(self._settle(found, before, store), store)
@@ -196,7 +198,8 @@ class CaseRun:
         accepted: list[U64] = []
         for name in self.compiled.types:
             if name in inputs and len(inputs[name]):
-                batch, bits = self._accepted(name, inputs[name])
+                with hop("tests"):
+                    batch, bits = self._accepted(name, inputs[name])
                 if len(batch):
                     parts.append((name, batch))
                     accepted.append(bits)
@@ -204,7 +207,8 @@ class CaseRun:
             nothing = empty_store(self.context, self.compiled.stored)
             return Candidates(nothing, np.zeros(0, np.uint64), np.zeros(0, np.int64))
         bits = np.concatenate(accepted) if len(accepted) > 1 else accepted[0]
-        store = self._store(parts)
+        with hop("gathering"):
+            store = self._store(parts)
         order = order_parts(self.context, parts, store.type_rank, store.group, len(self.state.groups), store.time)
         if self.program.automaton.counts_positions or self.state.policies.needed:
             number_positions(order, store.group, store.position, self.state.matcher.groups["positions"])
@@ -315,7 +319,10 @@ class CaseRun:
     def _complex(self, matches: Matches, store: Store) -> Batch:
         if len(matches) == 0:
             return no_events(self.context)
-        matches = self._in_order(matches, store)
+        with hop("results"):
+            return self._complex_events(self._in_order(matches, store), store)
+
+    def _complex_events(self, matches: Matches, store: Store) -> Batch:
         scope = self.program.scope
         plain = is_plain(self.case.detect) and not self.context.operator.rule.timed_out
         schemas = self.context.schemas

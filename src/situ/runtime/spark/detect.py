@@ -66,6 +66,7 @@ from situ.runtime.spark.stages.output import (
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
 from situ.runtime.spark.stages.shards import PACKETS, begin_packets
 from situ.runtime.spark.stages.split_packer import SplitPacker
+from situ.runtime.spark.stages.timed_task import in_task
 
 #: A character that stands in no name.
 _BETWEEN_WORDS = "\x1f"
@@ -148,20 +149,23 @@ def detect_inputs(
     inputs: Mapping[str, StreamInput | OwnFiles],
     functions: Functions = default_functions,
     show_definitions: bool = False,
+    timed: bool = False,
 ) -> Detection:
     """The same for rows that have been checked against the declarations of their streams, and for files whose footers
-    have been."""
+    have been. `timed`: tasks say how long they took for what."""
     session = _session_of(next(iter(inputs.values())))
     require_situ_on_workers(session)
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
     own = {read.stream.name: i for read in plan.reads if isinstance(i := inputs[read.stream.name], OwnFiles)}
     rejecting = tuple(name for name, files in own.items() if files.may_reject)
-    output = TaggedOutput.of(plan.contexts(functions), show_definitions, used, reuses=plan.reuses, rejecting=rejecting)
+    output = TaggedOutput.of(plan.contexts(functions), show_definitions, used, (), plan.reuses, rejecting, timed)
     slice_run = None if used else slices_in_place(plan, own, output, _tasks_at_once(session))
     if slice_run is not None:
         schema = from_arrow_schema(pa.schema(list(output.fields.items())))
-        found = one_task_each(session, len(slice_run.slices)).mapInArrow(slice_run.run, schema)
+        found = one_task_each(session, len(slice_run.slices)).mapInArrow(
+            in_task(slice_run.run, "slices", output), schema
+        )
     else:
         found = _shuffled(graph, plan, inputs, functions, output, used, session)
     rejected = [
@@ -196,9 +200,10 @@ def _shuffled(
         input_, packer = inputs[read.stream.name], Packer(read, plan, shards, moving_shards)
         if isinstance(input_, OwnFiles):
             split_packer = SplitPacker(packer, input_.root, divided(input_.splits, tasks), output)
-            packed.append(one_task_each(session, len(split_packer.tasks)).mapInArrow(split_packer.pack, PACKETS))
+            rows, pack = one_task_each(session, len(split_packer.tasks)), split_packer.pack
         else:
-            packed.append(crossing(input_.events, read, graph, functions).mapInArrow(packer.pack, PACKETS))
+            rows, pack = crossing(input_.events, read, graph, functions), packer.pack
+        packed.append(rows.mapInArrow(in_task(pack, f"read {read.stream.name}", output, shards), PACKETS))
     if plan.beginning_stages:
         words = begin_packets(plan.beginning_stages, OneTask.shard).to_pylist()
         packed.append(session.createDataFrame(words, PACKETS))
@@ -206,7 +211,8 @@ def _shuffled(
     for stage in plan.stages:
         run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(session))
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
-        packets = packets.repartition("shard").mapInArrow(run.run, schema)
+        task = in_task(run.run, f"stage {stage.number + 1}", output, None if run.is_last else shards)
+        packets = packets.repartition("shard").mapInArrow(task, schema)
     return packets
 
 
@@ -291,7 +297,8 @@ class Detection:
         """How many calls of each function of yours failed, and so gave null."""
         failed = self._of_kind(FAILED_CALL)
         function = _spelt("_name", self.output.names).alias("function")
-        return failed.groupBy(function).agg(F.sum(CALLS).alias("calls"))
+        calls = F.col(CALLS) if CALLS in self.output.fields else F.lit(0).cast("bigint")  # then there are no rows
+        return failed.groupBy(function).agg(F.sum(calls).alias("calls"))
 
     @property
     def reuse(self) -> DataFrame:

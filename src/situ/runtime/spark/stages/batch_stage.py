@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.functions import Function
+from situ.core.hops import hop
 from situ.core.time import END
 from situ.core.types import to_arrow
 from situ.flow.reusing import ReusingFlow, moving_flow
@@ -201,7 +202,9 @@ class StageRun:
         here, at the start of the query."""
         running = StageFlow.of(self.plan, stage, loaded(self.functions), memory_of_task(self.memory_bytes), owns)
         for (route, name), port in running.ports.items():
-            running.flow.add(port, rows_to_batch(arrived.pop((route, name), []), self.plan.read(name)))
+            with hop("unpacking"):
+                batch = rows_to_batch(arrived.pop((route, name), []), self.plan.read(name))
+            running.flow.add(port, batch)
         for name, produced in running.flow.advance(END).items():
             yield from to_later_stages(self.plan, self.number, name, produced.events, self.shards)
             if name in self.output.shown and len(produced.events):

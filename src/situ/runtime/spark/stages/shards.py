@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from situ.core.hops import hop
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import jit
 from situ.kernel.matching.order import counting_order
@@ -116,8 +117,13 @@ def _hash_texts(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], has
 
 def to_packets(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Address) -> Iterator[pa.RecordBatch]:
     """The rows as packets, each of one shard."""
-    if rows.num_rows == 0:
-        return
+    if rows.num_rows:
+        with hop("packing"):
+            packets = _packed(rows, shard, shards, address)
+        yield packets
+
+
+def _packed(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Address) -> pa.RecordBatch:
     if isinstance(shard, int):
         of_shard = np.full(rows.num_rows, shard)
     else:
@@ -139,7 +145,7 @@ def to_packets(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Add
     constant = [pa.array(np.full(len(numbers), n, np.int32)) for n in (address.stage, address.route)]
     types = pa.array([address.type]).take(pa.array(np.zeros(len(numbers), np.int64)))
     columns = [constant[0], pa.array(numbers.astype(np.int32)), constant[1], types, payload]
-    yield pa.RecordBatch.from_arrays(columns, schema=PACKETS_ARROW)
+    return pa.RecordBatch.from_arrays(columns, schema=PACKETS_ARROW)
 
 
 def clock_packets(stages: Sequence[int], shards: int, told: Mapping[str, object]) -> pa.RecordBatch:

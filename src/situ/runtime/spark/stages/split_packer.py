@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from situ.core.hops import hop
 from situ.io.files.root import Root
 from situ.kernel.matching.order import is_strictly_sorted
 from situ.runtime.spark.inputs.splits import Split, SplitReader
@@ -35,16 +36,17 @@ class SplitPacker:
         reader = SplitReader(read.stream, self.root, read.asked)
         needed = sorted({*read.columns, *columns_tested(read, self.packer.plan)})
         for split in splits:
-            part = reader.with_shown_places(reader.row_groups(split).read(needed))
+            with hop("scan"):
+                part = reader.with_shown_places(reader.row_groups(split).read(needed))
             if part.rejected.num_rows:
                 (rejected,) = part.rejected.combine_chunks().to_batches()
                 rows = self.output.rejected(read.stream.name, rejected)
                 yield from finished(rows, self.packer.shards)
             if len(part.times):
                 is_unique = split.is_apart and is_strictly_sorted(part.times)
-                yield from self.packer.packets(
-                    rows_that_cross(part, read, self._ordering if is_unique else frozenset())
-                )
+                with hop("tests"):
+                    rows = rows_that_cross(part, read, self._ordering if is_unique else frozenset())
+                yield from self.packer.packets(rows)
 
     @property
     def _ordering(self) -> frozenset[str]:
