@@ -39,7 +39,9 @@ _OPENED = "opened"
 _FILES = "path string, modificationTime timestamp, length long, content binary"
 
 
-def files_to_rows(spark: SparkSession, directory: Path, stream: Stream, work: Path) -> JudgedRows:
+def files_to_rows(
+    spark: SparkSession, directory: Path, stream: Stream, work: Path, batch_bytes: int = BATCH_BYTES
+) -> JudgedRows:
     """Files of Parquet, CSV or JSON lines, also below the directory, and those that will come.
 
     A file is read once, by its name: it must be moved in whole, and not changed later. Names that begin with `.` or
@@ -55,16 +57,16 @@ def files_to_rows(spark: SparkSession, directory: Path, stream: Stream, work: Pa
         PRIVATE.make_directory(work)
         PRIVATE.open_new(work / _OPENED).close()
     root = Root.of(directory)
-    paths = _paths(spark, root.absolute).select("path", micro_batch_us().alias(NOW_US))
+    paths = _paths(spark, root.absolute, batch_bytes).select("path", micro_batch_us().alias(NOW_US))
     reader = FileReader(with_default_ahead(stream), root)
     return JudgedRows(paths.mapInArrow(reader.rows, rows_type(stream)), as_it_is, OwnRows(paths, reader))
 
 
-def _paths(spark: SparkSession, directory: str) -> DataFrame:
+def _paths(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame:
     """One row for each file. Without the column `content`, Spark does not open them."""
     settings = {
         "recursiveFileLookup": "true",
-        "maxBytesPerTrigger": str(BATCH_BYTES),
+        "maxBytesPerTrigger": str(batch_bytes),
         # Else Spark would pass over, without a word, files that are a week older than others.
         "maxFileAge": "36500d",
     }
