@@ -165,3 +165,8 @@ def is_over(report: dict[str, object]) -> bool:
     versions = report["versions"]
     assert isinstance(versions, dict)
     return bool(versions) and all(version["over"] for version in versions.values())
+
+
+def until(holds: Callable[[], bool], looks: int = 5_000) -> None:
+    """Looks until something holds."""
+    assert any(holds() for _ in range(looks))

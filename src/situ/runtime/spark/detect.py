@@ -164,7 +164,7 @@ def detect_inputs(
     if slice_run is not None:
         schema = from_arrow_schema(pa.schema(list(output.fields.items())))
         found = one_task_each(session, len(slice_run.slices)).mapInArrow(
-            in_task(slice_run.run, "slices", output), schema
+            in_task(slice_run, "run", "slices", output), schema
         )
     else:
         found = _shuffled(graph, plan, inputs, functions, output, used, session)
@@ -198,12 +198,16 @@ def _shuffled(
     packed = []
     for read in plan.reads:
         input_, packer = inputs[read.stream.name], Packer(read, plan, shards, moving_shards)
+        place = f"read {read.stream.name}"
         if isinstance(input_, OwnFiles):
             split_packer = SplitPacker(packer, input_.root, divided(input_.splits, tasks), output)
-            rows, pack = one_task_each(session, len(split_packer.tasks)), split_packer.pack
+            rows, task = (
+                one_task_each(session, len(split_packer.tasks)),
+                in_task(split_packer, "pack", place, output, shards),
+            )
         else:
-            rows, pack = crossing(input_.events, read, graph, functions), packer.pack
-        packed.append(rows.mapInArrow(in_task(pack, f"read {read.stream.name}", output, shards), PACKETS))
+            rows, task = crossing(input_.events, read, graph, functions), in_task(packer, "pack", place, output, shards)
+        packed.append(rows.mapInArrow(task, PACKETS))
     if plan.beginning_stages:
         words = begin_packets(plan.beginning_stages, OneTask.shard).to_pylist()
         packed.append(session.createDataFrame(words, PACKETS))
@@ -211,7 +215,7 @@ def _shuffled(
     for stage in plan.stages:
         run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(session))
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
-        task = in_task(run.run, f"stage {stage.number + 1}", output, None if run.is_last else shards)
+        task = in_task(run, "run", f"stage {stage.number + 1}", output, None if run.is_last else shards)
         packets = packets.repartition("shard").mapInArrow(task, schema)
     return packets
 

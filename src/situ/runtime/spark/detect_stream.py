@@ -29,6 +29,7 @@ from situ.runtime.spark.stages.output import TaggedOutput
 from situ.runtime.spark.stages.restart import Restart
 from situ.runtime.spark.stages.shard_processor import ShardProcessor
 from situ.runtime.spark.stages.shards import PACKETS, even_keys, from_packets
+from situ.runtime.spark.stages.shipped import Shipped
 from situ.runtime.spark.stages.stream_packer import PartPacker, StreamPacker
 from situ.runtime.spark.stages.stream_stage import StreamStage
 
@@ -71,10 +72,10 @@ def detect_stream(
         judged = inputs[read.stream.name]
         packer = StreamPacker(read, plan, shards, levels, output, judged.reject)
         if judged.own is not None and way_of(session) != "spark":
-            part_packer = PartPacker(packer, judged.own.reader)
-            packed.append(judged.own.handed_out.mapInArrow(part_packer.pack, PACKETS))
+            rows, task = judged.own.handed_out, Shipped.of(PartPacker(packer, judged.own.reader), "pack")
         else:
-            packed.append(crossing_of_stream(judged.rows, read, graph, functions).mapInArrow(packer.pack, PACKETS))
+            rows, task = crossing_of_stream(judged.rows, read, graph, functions), Shipped.of(packer, "pack")
+        packed.append(rows.mapInArrow(task, PACKETS))
     packets = reduce(DataFrame.union, packed)
     keys = even_keys(shards)
     idle = any(stream.idle_after_us is not None for stream in graph.streams)

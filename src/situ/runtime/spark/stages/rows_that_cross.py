@@ -28,13 +28,13 @@ def rows_that_cross(
     but for those that are `left_behind`."""
     columns = {name: one_chunk(part.events.column(name)) for name in part.events.column_names}
     batch = Batch(part.times, columns)
-    judged = [_judged(batch, test) for test in read.tests]
+    judged = [] if read.indexed else [_judged(batch, test) for test in read.tests]
     crossing = {TIME: pa.array(part.times)} | _marks(judged, mark_columns(read, always_marked))
     crossing |= {name: columns[name] for name in read.columns if name not in left_behind}
     rows = pa.RecordBatch.from_arrays(list(crossing.values()), names=list(crossing))
     if not read.takers:
         return rows.slice(0, 0)
-    if not read.filtered:
+    if not read.filtered or read.indexed:  # the packer asks its index
         return rows
     is_taken = np.logical_or.reduce([judged[n] for taker in read.takers for n in taker.tests or ()])
     return rows if is_taken.all() else rows.filter(pa.array(is_taken))

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from situ.core.time import END
-from situ.kernel.operator import Produced
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
 from situ.runtime.spark.inputs.splits import SplitChunk, SplitFiles, SplitReader
 from situ.runtime.spark.plan.plan import Read, SparkPlan
 from situ.runtime.spark.plan.time_slices import TimeSlice, is_read
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, TaggedOutput
-from situ.runtime.spark.stages.stage_flow import StageFlow
+from situ.runtime.spark.stages.batch_stage import tagged
+from situ.runtime.spark.stages.output import TaggedOutput
+from situ.runtime.spark.stages.stage_flow import StageFlow, stage_programs
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,8 @@ class SliceRun:
         """What begins in a slice. Rows come in order of time, piece by piece, and go as soon as windows are over."""
         (stage,) = self.plan.stages
         own_us = part.since_us, part.until_us
-        running = StageFlow.of(
-            self.plan, stage, loaded(()), memory_of_task(self.memory_bytes), owns=False, own_us=own_us
-        )
+        programs = stage_programs(self.plan, stage, loaded(()), owns=False, own_us=own_us)
+        running = StageFlow.of(self.plan, stage, programs, memory_of_task(self.memory_bytes))
         ports = {name: [port for port in running.ports.values() if port.type == name] for name in self.files}
         columns_read = running.flow.columns_read
         readers = {
@@ -60,17 +59,10 @@ class SliceRun:
                 yield self.output.rejected(piece.stream, piece.rejected.combine_chunks().to_batches()[0])
             for port in ports[piece.stream]:
                 running.flow.add(port, piece.batch)
-            yield from self._rows(running.flow.advance(following))
+            yield from tagged(self.output, running.flow.advance(following))
             is_over = following == END
         if not is_over:
-            yield from self._rows(running.flow.advance(END))
-
-    def _rows(self, produced: Mapping[str, Produced]) -> Iterator[pa.RecordBatch]:
-        for name, result in produced.items():
-            if name in self.output.shown and len(result.events):
-                yield self.output.rows(COMPLEX_EVENT, name, result.events)
-            if len(result.timed_out):
-                yield self.output.rows(TIMED_OUT, name, result.timed_out)
+            yield from tagged(self.output, running.flow.advance(END))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from situ.runtime.spark.stages.batch_stage import (
     pieces_of,
 )
 from situ.runtime.spark.stages.output import TaggedOutput
+from situ.runtime.spark.stages.row_index import RowIndex
 from situ.runtime.spark.stages.rows_that_cross import rows_that_cross
 from situ.runtime.spark.stages.shards import Address, clock_packets
 
@@ -87,14 +89,25 @@ class StreamPacker:
         """Rejected rows, with `_reason`, `_row` and `_place`."""
         yield from finished(self.output.rejected(self.read.stream.name, rejected), self.shards)
 
+    @cached_property
+    def _index(self) -> RowIndex:
+        return RowIndex(self.read)
+
     def packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Rows with their times, marks and columns, for each route those that it takes."""
         takers = self.read.takers
+        hits = None
+        if self.read.indexed and any(taker.tests is not None for taker in takers):
+            hits = self._index.hits(rows.column(TIME).to_numpy(), rows)
         reported = np.zeros(rows.num_rows, np.bool_)
         for taker in takers:
             taken = rows
             if taker.tests is not None:
-                mask = marked_rows(rows, taker.tests)
+                mask = (
+                    marked_rows(rows, taker.tests)
+                    if hits is None
+                    else self._index.taken(hits, taker.tests, rows.num_rows)
+                )
                 taken = rows.filter(pa.array(mask))
                 fresh = ~reported[mask]
                 reported |= mask

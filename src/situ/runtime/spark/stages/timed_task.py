@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from situ.core.hops import Stopwatch
 from situ.runtime.spark.stages.batch_stage import finished
 from situ.runtime.spark.stages.output import TaggedOutput
-
-#: What runs in a task of Spark's.
-TaskRun: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from situ.runtime.spark.stages.shipped import Shipped, Task
 
 
 @dataclass(frozen=True)
 class TimedTask:
-    """A task, and what it is called. `shards`: what it gives are packets for so many; None: rows of the table.
+    """A method of what runs in a task, and what it is called. `shards`: what it gives are packets for so many; None:
+    rows of the table.
 
     Time in which it waits is that of Spark's Java: `waiting` for rows is scanning, testing, shuffling and crossing;
     `handing on` is the way back.
     """
 
-    run: TaskRun
+    task: Any
+    method: str
     place: str
     output: TaggedOutput
     shards: int | None = None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         watch = Stopwatch()
-        yield from watch.through(self.run(watch.around(batches, "waiting")), "handing on")
+        made = getattr(self.task, self.method)(watch.around(batches, "waiting"))
+        yield from watch.through(made, "handing on")
         rows = self.output.timing({f"{self.place}: {hop}": s for hop, s in watch.seconds.items()})
         if self.shards is None:
             yield rows
@@ -39,6 +40,8 @@ class TimedTask:
             yield from finished(rows, self.shards)
 
 
-def in_task(run: TaskRun, place: str, output: TaggedOutput, shards: int | None = None) -> TaskRun:
+def in_task(task: Any, method: str, place: str, output: TaggedOutput, shards: int | None = None) -> Task:
     """What Spark is given to run: with a stopwatch, if somebody wants to know."""
-    return TimedTask(run, place, output, shards) if output.timed else run
+    return (
+        Shipped.of(TimedTask(task, method, place, output, shards), "run") if output.timed else Shipped.of(task, method)
+    )
