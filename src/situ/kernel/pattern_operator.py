@@ -22,6 +22,7 @@ from situ.kernel.arrays import I64, U64, Events, NewEvents, Nodes
 from situ.kernel.batch import ORIGINS, Batch, Calls, Marks, concat, concat_arrays, one_chunk
 from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
+from situ.kernel.matching.dead_ends import DeadEnds
 from situ.kernel.matching.matcher import Host, Matches, concat_matches
 from situ.kernel.matching.order import (
     dense_ranks,
@@ -104,6 +105,7 @@ class CaseRun:
         self.case = rule.cases[number]
         self.program = self.compiled.program
         self.state = CaseState.empty(context, self.compiled, shards, memory)
+        self.dead_ends = DeadEnds.of(context, number, self.program) if chosen is None else None
         carried = {name: self.state.retained.columns[name] for name in self._logged()} if context.provenance else {}
         self.log = SelectionLog.empty(self.case.within, carried) if context.provenance else None
 
@@ -118,7 +120,7 @@ class CaseRun:
             self._begin(self.context.start_us)
         if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
-        new = self._candidates(inputs)
+        new = self._candidates(inputs, before)
         store = concat_stores(self.state.retained, new.store)
         events = self._events(store)
         self.state.matcher.add_groups(len(self.state.groups))
@@ -200,7 +202,7 @@ class CaseRun:
 
     # --- candidates
 
-    def _candidates(self, inputs: Mapping[str, Batch]) -> Candidates:
+    def _candidates(self, inputs: Mapping[str, Batch], before: int) -> Candidates:
         parts: list[tuple[str, Batch]] = []
         accepted: list[U64] = []
         for name in self.compiled.types:
@@ -223,6 +225,10 @@ class CaseRun:
         if automaton.counts_positions and not automaton.has_silences and not self.context.operator.rule.timed_out:
             # An event that no test accepts ends what waits for the very next one; only timed-out output shows that.
             order = order[bits[order] != 0]
+        if self.dead_ends is not None:
+            with hop("dead ends"):
+                bits = self.dead_ends.without(bits, order, store.group, len(self.state.groups), store.time, before)
+                order = order[bits[order] != 0]
         return Candidates(store, bits, order)
 
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:

@@ -251,9 +251,13 @@ class Detection:
         if self.found.isStreaming:
             kept = observed(self.found).filter(F.col("_kind") != KINDS.index(FIGURES)).drop("_figures")
             return kept.withColumns(spelt)
+        # Columns that no task has anything for do not cross.
+        if CALLS not in self.output.fields:
+            spelt[CALLS] = F.lit(None).cast("bigint")
         if self.rejected_rows is None:
-            nothing = {} if self.output.rejecting else dict.fromkeys(REASONS, F.lit(None).cast("string"))
-            return self.found.withColumns(spelt | nothing)
+            if not self.output.rejecting:
+                spelt |= dict.fromkeys(REASONS, F.lit(None).cast("string"))
+            return self.found.withColumns(spelt)
         tags = [F.lit(REJECTED).alias("_kind"), F.col("_stream").alias("_name")]
         rejected = self.rejected_rows.select(*tags, *REASONS)
         return self.found.withColumns(spelt).unionByName(rejected, allowMissingColumns=True)

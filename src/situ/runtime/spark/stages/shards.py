@@ -63,16 +63,29 @@ def shard_numbers(keys: Sequence[pa.Array], shards: int) -> I64:
     (True, 3)
     """
     hashes = np.zeros(len(keys[0]), np.uint64)
-    for key in keys:
-        hashes = _mixed(hashes * np.uint64(31) + _hashes(key))
-    return (hashes % np.uint64(shards)).astype(np.int64)
+    with np.errstate(over="ignore"):  # hashes wrap; compiled code does not say so
+        for key in keys:
+            _mix(hashes, _hashes(key))
+    numbers = np.empty(len(hashes), np.int64)
+    _modulo(hashes, shards, numbers)
+    return numbers
 
 
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """splitmix64's finaliser: neighbouring values become unlike ones."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+@jit
+def _mix(hashes: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> None:
+    """One more value into the hash of each row, by splitmix64's finaliser: neighbouring values become unlike ones."""
+    for row in range(len(hashes)):
+        value = hashes[row] * np.uint64(31) + values[row]
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes[row] = value ^ (value >> np.uint64(31))
+
+
+@jit
+def _modulo(hashes: npt.NDArray[np.uint64], shards: int, numbers: I64) -> None:
+    """Each hash as a number below `shards`."""
+    for row in range(len(hashes)):
+        numbers[row] = np.int64(hashes[row] % np.uint64(shards))
 
 
 def _hashes(column: pa.Array) -> npt.NDArray[np.uint64]:
