@@ -30,8 +30,11 @@ from situ.network.network import Link, Network, Site
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
+from situ.runtime.sites.wire.identity import Identities
+from situ.runtime.sites.wire.producing import Producer
+from situ.service.certificates import Credentials, make_producer_keys, producer_identity
 
-SOURCE, OPERATOR, ROOT = "source", "operator", "root"
+SOURCE, OPERATOR, ROOT, PRODUCER = "source", "operator", "root", "producer"
 NETWORK = Network((Site(SOURCE), Site(OPERATOR), Site(ROOT)), (Link(SOURCE, OPERATOR, 0), Link(OPERATOR, ROOT, 0)))
 _LOOK_S = 0.02
 
@@ -124,8 +127,8 @@ class AtWork:
 
 
 @contextmanager
-def at_work(query: str) -> Iterator[AtWork]:
-    """Two sites that run a query."""
+def at_work(query: str, pushed: bool = False) -> Iterator[AtWork]:
+    """Two sites that run a query, over files that are moved in, or over what a producer pushes."""
     graph = resolve(parse(query, "benchmark"))
     (stream,) = graph.streams
     places = {operator.name: OperatorPlace(ROOT) for operator in graph.operators}
@@ -133,7 +136,8 @@ def at_work(query: str) -> Iterator[AtWork]:
     with tempfile.TemporaryDirectory(prefix="situ-bench-") as work:
         incoming, out = Path(work, "incoming"), Path(work, "out")
         incoming.mkdir()
-        arguments = {SOURCE: SiteArguments({stream.name: str(incoming)}), ROOT: SiteArguments(out=str(out))}
+        address = f"flight://{PRODUCER}" if pushed else str(incoming)
+        arguments = {SOURCE: SiteArguments({stream.name: address}), ROOT: SiteArguments(out=str(out))}
         sites = LocalSites(NETWORK, arguments, Path(work, "sites"), scale=0, proxied=False)
         try:
             sites.start()
@@ -142,6 +146,13 @@ def at_work(query: str) -> Iterator[AtWork]:
             yield AtWork(sites, control, incoming, out)
         finally:
             sites.close()
+
+
+def producer_of(running: AtWork) -> Producer:
+    """A producer for the source site of `at_work`."""
+    folder = make_producer_keys([PRODUCER], running.sites.directory / "keys")[PRODUCER]
+    identities = Identities.of(PRODUCER, NETWORK.names, Credentials.read(folder, producer_identity(PRODUCER)))
+    return Producer(identities, SOURCE, running.sites.addresses[SOURCE], "Event")
 
 
 def latency(say: Say) -> Iterator[BenchFigure]:
