@@ -1,6 +1,6 @@
 """Sites at work for a while: ten thousand events a second with ever-new keys. Does memory grow, or the journal?
 
-    python -m situ.bench.site_soak [--minutes 10]
+    python -m situ.bench.sites --only soak [--minutes 10]
 
 A producer pushes events to a source site, a root has the operator and writes results. Each key comes twice, and never
 again. What the last quarter of the run has at most is compared with what the second one had, when everything has been
@@ -9,9 +9,7 @@ warm for a while.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,14 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from situ.bench.sections import Say
-from situ.bench.sites import PAIRS, RATE, ROOT, SOURCE, AtWork, at_work, producer_of, wait_until
+from situ.bench.sites import PAIRS, PUSHES_PER_S, RATE, ROOT, SOURCE, AtWork, at_work, producer_of, wait_until
 from situ.bench.suite import Bar, BenchFigure
 
 MINUTES = 10.0
-PUSHES_PER_S = 100
 #: A key comes again after so many events.
 AGAIN = 20_000
 
@@ -91,17 +87,3 @@ def journal_of(running: AtWork, site: str) -> int:
     """The bytes of a site's journal on disk."""
     directory = running.sites.sites[site].directory / "journal"
     return sum(file.stat().st_size for file in directory.iterdir())
-
-
-def main() -> int:
-    from situ.bench.__main__ import table
-
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--minutes", type=float, default=MINUTES)
-    progress = Console(stderr=True)
-    Console().print(table(list(soak(lambda text: progress.print(text, style="dim"), parser.parse_args().minutes))))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
