@@ -228,35 +228,6 @@ def test_tasks_and_shards_give_the_same(rule: str) -> None:
             assert same([row for row in rows if row[2] < 900], [row for row in expected if row[2] < 900])
 
 
-LEAVING = ("leave when v = 4", "leave after 1 s", "leave when v = 4 leave after 2 s")
-
-
-@blocks(1, 1, 12)
-@pytest.mark.parametrize("rule", ["single", "sequence", "aggregation", "absence"])
-def test_consumers_who_come_and_go_and_say_what_they_ask_for(rule: str, block: int) -> None:
-    """`w` is a threshold, sometimes null or none at all; an update of 4 says that its consumer leaves."""
-    streams = STREAMS.replace("v int", "v int, w double")
-    schema = SCHEMA.append(pa.field("w", pa.float64()))
-    for seed in range(3 * block, 3 * block + 3):
-        rng = np.random.default_rng([seed, len(rule), 3])
-        events = crowded(rng)
-        for row in (row for rows in events.values() for row in rows):
-            row["w"] = [0.3, 0.5, 0.8, 1.0, None, 1.7][int(rng.integers(6))]
-        interest = f"{INTERESTS[(0, 1, 3)[seed % 3]]} {LEAVING[seed % len(LEAVING)]}"
-        quality = ("precision w recall 0.5", "precision w recall w", "recall w")[int(rng.integers(3))]
-        text = text_of(rule, interest, quality).replace(STREAMS, streams)
-        leaves = (lambda row: row["v"] == 4) if "when" in interest else (lambda row: False)
-        expected, judging = shared_deliveries(resolve(parse(text)), events, RULES[rule][1], leaves)
-        kept_word(text, judging)
-        assert same(run_whole(text, events, schema)[0], expected), (text, seed)
-        for restart in (False, True):
-            assert same(fed(text, events, rng, restart, schema)[0], expected), (text, seed, restart)
-        graph = resolve(parse(text))
-        tables = {name: pa.Table.from_pylist(rows, schema) for name, rows in events.items()}
-        found = tagged(output_without_spark(graph), detect_without_spark(graph, tables, random.Random(seed)))
-        assert same(found, expected), (text, seed)
-
-
 STREET = """
 stream Car(id int, x double, y double, v int, ts int) time ts in s at (x, y)
 stream Driver(id string, x double, y double, ts int) time ts in s at (x, y)

@@ -115,12 +115,12 @@ class Filterer:
 
     def describe(self, content: int) -> str:
         """How the events of a content are found."""
-        self._take_in_new()
+        self.take_in_new()
         return str(self._contents[content])
 
     def attributes_of(self, content: int) -> frozenset[str]:
         """The attributes by which the index finds a content."""
-        self._take_in_new()
+        self.take_in_new()
         found = self._contents[content]
         return frozenset((*found.points, *found.intervals)) if found.is_indexed else frozenset()
 
@@ -149,7 +149,7 @@ class Filterer:
 
     def remove(self, contents: Iterable[int]) -> None:
         """Whoever added these asks for them no longer."""
-        self._take_in_new()
+        self.take_in_new()
         for number in contents:
             self._uses[number] -= 1
             if self._uses[number] == 0:
@@ -172,8 +172,8 @@ class Filterer:
             self._alive = np.concatenate([self._alive, np.zeros(more, np.uint8)])
             self._rest_of = np.concatenate([self._rest_of, np.full(more, -1, np.int64)])
 
-    def _take_in_new(self) -> None:
-        """Index what was added since events were last looked at, together."""
+    def take_in_new(self) -> None:
+        """Index what was added since events were last looked at, together; `hits` does so itself."""
         if self._new:
             new, self._new = self._new, []
             self._take_in(new)
@@ -213,15 +213,10 @@ class Filterer:
     # --- events
 
     def hits(self, batch: Batch, calls: Calls) -> Hits:
-        """For each content, the events that fulfil it. Where contents are few, or events come with what is known of
-        conditions (and perhaps without the columns that these read), each is evaluated by itself."""
-        if batch.masks or len(self) <= _FEW:
-            found = [(number, batch.rows(c, calls)) for number, c in sorted(self._conditions.items())]
-            found = [(number, rows) for number, rows in found if len(rows)]
-            lengths = [len(rows) for _, rows in found]
-            joined = np.concatenate([rows for _, rows in found]) if found else _NOTHING
-            return Hits(np.array([n for n, _ in found], np.int64), np.cumsum([0, *lengths]), joined)
-        self._take_in_new()
+        """For each content, the events that fulfil it. Where contents are few, each is evaluated by itself."""
+        if len(self) <= _FEW:
+            return self.hits_one_by_one(self._conditions, batch, calls)
+        self.take_in_new()
         rows, contents = self._found(batch) if self._levels and len(batch) else (_NOTHING, _NOTHING)
         if len(self._rests) and len(rows):
             rows, contents = self._with_rests(rows, contents, batch, calls)
@@ -231,6 +226,15 @@ class Filterer:
             repeated = [np.full(len(accepted), number) for number, accepted in pieces]
             contents = np.concatenate([contents, *repeated])
         return _by_content(rows, contents, self.size)
+
+    def hits_one_by_one(self, contents: Iterable[int], batch: Batch, calls: Calls) -> Hits:
+        """For each of some contents, the events that fulfil it, without the index: for events that come with what is
+        known of conditions, and perhaps without the columns that these read."""
+        found = [(number, batch.rows(self._conditions[number], calls)) for number in sorted({*contents})]
+        found = [(number, rows) for number, rows in found if len(rows)]
+        lengths = [len(rows) for _, rows in found]
+        joined = np.concatenate([rows for _, rows in found]) if found else _NOTHING
+        return Hits(np.array([n for n, _ in found], np.int64), np.cumsum([0, *lengths]), joined)
 
     def _found(self, batch: Batch) -> tuple[I64, I64]:
         """Pairs of a row and a content that the index finds, by row for each level."""

@@ -18,11 +18,18 @@ from situ.graph.patterns import is_plain
 from situ.graph.query import Within
 from situ.graph.typing import THIS
 from situ.kernel.arrays import I64, U64, Events, NewEvents, Nodes
-from situ.kernel.batch import ORIGINS, Batch, Calls, concat, concat_arrays, one_chunk
+from situ.kernel.batch import ORIGINS, Batch, Calls, Marks, concat, concat_arrays, one_chunk
 from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
 from situ.kernel.matching.matcher import Host, Matches, concat_matches
-from situ.kernel.matching.order import dense_ranks, is_sorted, is_sorted_by, number_positions, union_of_sorted
+from situ.kernel.matching.order import (
+    dense_ranks,
+    is_sorted,
+    is_sorted_by,
+    lexical_order,
+    number_positions,
+    union_of_sorted,
+)
 from situ.kernel.matching.policies import JudgedEvents
 from situ.kernel.matching.selections import SelectionLog, chosen_numbers
 from situ.kernel.operator import (
@@ -216,6 +223,9 @@ class CaseRun:
         tests = [(i, t.conditions) for i, t in enumerate(self.program.conditions.tests) if t.event_type == name]
         everywhere = np.uint64(sum(1 << i for i, conditions in tests if not conditions))
         needs_all = bool(everywhere) or self.program.automaton.counts_positions
+        if batch.marks is not None:
+            bits = _chosen_bits(batch.marks, tests) | everywhere
+            return (batch, bits) if needs_all or bits.all() else (batch.take(bits != 0), bits[bits != 0])
         if not needs_all and batch.knows_few([conditions for _, conditions in tests]):
             return self._few(batch, tests)
         masks = [(i, c, mask) for i, c in tests if (mask := batch.mask(c, self.calls)) is not None]
@@ -336,7 +346,7 @@ class CaseRun:
         rules = store.columns[f"group.{RULE}"].to_numpy(zero_copy_only=False)[matches.completing]
         if is_sorted_by(rules, matches.time, matches.completing):
             return matches
-        return matches.take(np.lexsort((matches.completing, matches.time, rules)))
+        return matches.take(lexical_order((matches.completing, matches.time, rules)))
 
     # --- snapshots
 
@@ -439,8 +449,21 @@ def in_order(matches: Matches) -> Matches:
         return matches
     order = np.argsort(matches.completing, kind="stable")  # merges the shards, each of which is in order by itself
     if not is_sorted(matches.time[order]):
-        order = np.lexsort((matches.completing, matches.time))
+        order = lexical_order((matches.completing, matches.time))
     return matches.take(order)
+
+
+def _chosen_bits(marks: Marks, tests: list[tuple[int, Conditions]]) -> U64:
+    """The bits of some tests, each at its place; nearly always they are there already."""
+    places = [(marks.numbers[conditions], to) for to, conditions in tests if conditions]
+    if all(place == to for place, to in places):
+        chosen = sum(1 << to for _, to in places)
+        is_all = chosen == (1 << len(marks.numbers)) - 1
+        return marks.bits if is_all else marks.bits & np.uint64(chosen)
+    bits = np.zeros(len(marks.bits), np.uint64)
+    for place, to in places:
+        bits |= ((marks.bits >> np.uint64(place)) & np.uint64(1)) << np.uint64(to)
+    return bits
 
 
 def _packed(masks: list[tuple[int, Mask]], length: int) -> U64:

@@ -53,7 +53,8 @@ class StreamingQuery:
     figures: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.plan: SparkPlan = plan_on_spark(self.graph)
+        # As if there were many rules: conditions are judged by an index.
+        self.plan: SparkPlan = plan_on_spark(self.graph, most_in_catalyst=self.rng.choice([0, 100]))
         self.output = TaggedOutput.of(
             self.plan.contexts(default), True, streams=tuple(stream.name for stream in self.graph.streams)
         )
@@ -175,7 +176,8 @@ def crossing_of_stream(read: Read, table: pa.Table) -> pa.Table:
         width = next(type_ for bits, type_ in _WIDTHS.items() if len(some) <= bits)
         bits = np.bitwise_or.reduce([mask.astype(np.int64) << i for i, mask in enumerate(some)])
         crossing.append(pa.array(bits.astype(width)))
-    taken = pa.array(_taken(read, judged)) if read.takers else None
+    crosses = np.ones(len(batch), np.bool_) if read.indexed or not read.takers else _taken(read, judged)
+    taken = pa.array(crosses)
     crossing += [pc.if_else(taken, columns[name], pa.scalar(None, columns[name].type)) for name in read.columns]
     misfits = pa.array(conformed.rejected.column("_row").to_pylist(), pa.string())
     crossing = [pa.concat_arrays([column, pa.nulls(len(misfits), column.type)]) for column in crossing]

@@ -23,7 +23,7 @@ from situ.runtime.spark.stages.shards import begin_packets
 def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng: random.Random) -> pa.Table:
     """The tagged table of a query, with all definitions. Rows come in any order, in any number of partitions and
     batches; shards come to tasks at random."""
-    plan = plan_on_spark(graph)
+    plan = plan_on_spark(graph, most_in_catalyst=rng.choice([0, 100]))
     output = output_without_spark(graph)
     shards = rng.choice([1, 2, 5, 40])
     moving_shards = rng.choice([1, 2, 5])
@@ -64,7 +64,7 @@ def crossing(read: Read, table: pa.Table) -> pa.Table:
         crossing.append(pa.array(np.bitwise_or.reduce(bits)))
     crossing += [columns[name] for name in read.columns]
     rows = pa.table(crossing, names=[f"c{n}" for n in range(len(crossing))])
-    return rows.filter(pa.array(np.logical_or.reduce(judged))) if read.filtered else rows
+    return rows.filter(pa.array(np.logical_or.reduce(judged))) if read.filtered and not read.indexed else rows
 
 
 def partitions(rows: pa.Table, rng: random.Random) -> Iterator[list[pa.RecordBatch]]:

@@ -57,6 +57,7 @@ from situ.runtime.spark.stages.output import (
 )
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
 from situ.runtime.spark.stages.shards import PACKETS, begin_packets
+from situ.runtime.spark.stages.shipped import Shipped
 
 #: A character that stands in no name.
 _BETWEEN_WORDS = "\x1f"
@@ -143,7 +144,7 @@ def detect_inputs(
     moving_shards = min(shards, _tasks_at_once(any_events.sparkSession))
     packed = [
         crossing(inputs[read.stream.name].events, read, graph, functions).mapInArrow(
-            Packer(read, plan, shards, moving_shards).pack, PACKETS
+            Shipped.of(Packer(read, plan, shards, moving_shards), "pack"), PACKETS
         )
         for read in plan.reads
     ]
@@ -154,7 +155,7 @@ def detect_inputs(
     for stage in plan.stages:
         run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(any_events.sparkSession))
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
-        packets = packets.repartition("shard").mapInArrow(run.run, schema)
+        packets = packets.repartition("shard").mapInArrow(Shipped.of(run, "run"), schema)
     rejected = reduce(DataFrame.union, [input_.rejected for input_ in inputs.values()])
     return Detection(plan, output, packets, rejected)
 

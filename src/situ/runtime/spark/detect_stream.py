@@ -28,6 +28,7 @@ from situ.runtime.spark.stages.output import TaggedOutput
 from situ.runtime.spark.stages.restart import Restart
 from situ.runtime.spark.stages.shard_processor import ShardProcessor
 from situ.runtime.spark.stages.shards import PACKETS, even_keys, from_packets
+from situ.runtime.spark.stages.shipped import Shipped
 from situ.runtime.spark.stages.stream_packer import StreamPacker
 from situ.runtime.spark.stages.stream_stage import StreamStage
 
@@ -69,7 +70,8 @@ def detect_stream(
     for read in plan.stream_reads:
         judged = inputs[read.stream.name]
         packer = StreamPacker(read, plan, shards, levels, output, judged.reject)
-        packed.append(crossing_of_stream(judged.rows, read, graph, functions).mapInArrow(packer.pack, PACKETS))
+        crossing = crossing_of_stream(judged.rows, read, graph, functions)
+        packed.append(crossing.mapInArrow(Shipped.of(packer, "pack"), PACKETS))
     packets = reduce(DataFrame.union, packed)
     keys = even_keys(shards)
     idle = any(stream.idle_after_us is not None for stream in graph.streams)

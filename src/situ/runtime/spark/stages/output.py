@@ -31,9 +31,8 @@ TOTALS = "_totals"
 TOTALS_TYPE = pa.struct([(f.name, pa.float64() if f.type == "float" else pa.int64()) for f in fields(Totals)])
 
 #: What one shard of a stage reports of one step: not for users, but for the metrics of a streaming query.
-#: `input` counts rows that were read, `events` those that reached the shard; `interests` those of
-#: subscriptions that share, `covered` those of them that were served by others; latencies are from the time of complex
-#: events to the moment in which they were found.
+#: `input` counts rows that were read, `events` those that reached the shard; `reuse` is what subscriptions that share
+#: have shared in this step; latencies are from the time of complex events to the moment in which they were found.
 FIGURES_TYPE = pa.struct(
     [
         ("stage", pa.int32()),
@@ -41,8 +40,7 @@ FIGURES_TYPE = pa.struct(
         ("input", pa.int64()),
         ("events", pa.int64()),
         ("duplicates", pa.int64()),
-        ("interests", pa.int64()),
-        ("covered", pa.int64()),
+        ("reuse", TOTALS_TYPE),
         ("state_bytes", pa.int64()),
         ("busy_ms", pa.float64()),
         ("watermark", TIMESTAMP_ARROW),
@@ -80,11 +78,12 @@ class TaggedOutput:
         """The complex events of subscriptions (or of all), and what times out."""
         operators = [context.operator for context in contexts.values()]
         shown = tuple(o.name for o in operators if show_definitions or o.subscription is not None)
-        named = tuple(o for o in operators if o.name in shown or o.rule.timed_out)
+        is_shown = frozenset(shown)
+        named = tuple(o for o in operators if o.name in is_shown or o.rule.timed_out)
         located = frozenset(o.name for o in named if contexts[o.name].located)
         return cls(named, located, shown, tuple(function.name for function in functions), streams, reuses)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """What a row can be called; names, too, cross as numbers."""
         return (*(operator.name for operator in self.operators), *self.functions, *self.streams, FIGURES)
@@ -105,6 +104,19 @@ class TaggedOutput:
         return columns
 
     @cached_property
+    def _number(self) -> dict[str, int]:
+        """What a name crosses as: the first, if several things have it."""
+        return {name: number for number, name in reversed([*enumerate(self.names)])}
+
+    @cached_property
+    def _columns_of(self) -> dict[str, list[tuple[str, str, Type]]]:
+        """For every operator, its attributes, each with the name and type of its column."""
+        of_operator: dict[str, list[tuple[str, str, Type]]] = {operator.name: [] for operator in self.operators}
+        for (operator, attribute), (column, type_) in self.columns.items():
+            of_operator[operator].append((attribute, column, type_))
+        return of_operator
+
+    @cached_property
     def fields(self) -> dict[str, pa.DataType]:
         """The columns of the table, as they leave Python: with numbers for tags."""
         fields = {"_kind": pa.int8(), "_name": pa.int32(), "_time": TIMESTAMP_ARROW}
@@ -119,9 +131,8 @@ class TaggedOutput:
         """Complex events as rows of the table."""
         values = {"_time": as_timestamps(batch.times)}
         values |= {column: batch.columns[column] for column in EXTENT if column in batch.columns}
-        for (operator, attribute), (column, type_) in self.columns.items():
-            if operator == name:
-                values[column] = batch.columns[attribute].cast(to_arrow(type_))
+        for attribute, column, type_ in self._columns_of[name]:
+            values[column] = batch.columns[attribute].cast(to_arrow(type_))
         return self._filled(kind, name, values, len(batch))
 
     def failed_calls(self, function: str, calls: int) -> pa.RecordBatch:
@@ -145,6 +156,6 @@ class TaggedOutput:
 
     def _filled(self, kind: str, name: str, values: dict[str, pa.Array], length: int) -> pa.RecordBatch:
         values["_kind"] = pa.array(np.full(length, KINDS.index(kind), np.int8))
-        values["_name"] = pa.array(np.full(length, self.names.index(name), np.int32))
+        values["_name"] = pa.array(np.full(length, self._number[name], np.int32))
         columns = [values.get(column, pa.nulls(length, type_)) for column, type_ in self.fields.items()]
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(self.fields.items())))

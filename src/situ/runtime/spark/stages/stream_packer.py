@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from situ.core.time import BEGINNING
 from situ.runtime.spark.plan.plan import Read, SparkPlan
 from situ.runtime.spark.stages.batch_stage import TIME, distribute, finished, mark_columns, marked_rows, pieces_of
 from situ.runtime.spark.stages.output import TaggedOutput
+from situ.runtime.spark.stages.row_index import RowIndex
 from situ.runtime.spark.stages.shards import Address, clock_packets
 
 #: A struct, null in rows that fit their stream: what is needed to say why the others do not.
@@ -62,13 +64,24 @@ class StreamPacker:
         rejected = self.reject(pa.RecordBatch.from_arrays(reasons.flatten(), names=names))
         yield from finished(self.output.rejected(self.read.stream.name, rejected), self.shards)
 
+    @cached_property
+    def _index(self) -> RowIndex:
+        return RowIndex(self.read)
+
     def _packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         takers = self.read.takers
+        hits = None
+        if self.read.indexed and any(taker.tests is not None for taker in takers):
+            hits = self._index.hits(rows.column(TIME).to_numpy(), rows)
         reported = np.zeros(rows.num_rows, np.bool_)
         for taker in takers:
             taken = rows
             if taker.tests is not None:
-                mask = marked_rows(rows, taker.tests)
+                mask = (
+                    marked_rows(rows, taker.tests)
+                    if hits is None
+                    else self._index.taken(hits, taker.tests, rows.num_rows)
+                )
                 taken = rows.filter(pa.array(mask))
                 fresh = ~reported[mask]
                 reported |= mask
