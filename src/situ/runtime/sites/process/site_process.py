@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any, assert_never
 
 from situ.core.errors import InputError, SituError, StateError
+from situ.core.memory import used_bytes
 from situ.runtime.sites.actions import (
     Answer,
     Append,
@@ -322,6 +323,7 @@ class SiteProcess:
         """What the process counts, beside what its core knows."""
         return {
             "up_s": round(time.time() - self._begun, 3),
+            "memory_bytes": used_bytes(),
             "read": {stream: sum(t.rows for t in self._threads_of(stream)) for stream, _ in self._sources},
             "written": dict(self._sink.rows) if self._sink else {},
             "received": dict(self._received),
