@@ -96,7 +96,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendEntry:
-    """Send an entry of a log made here, whose rows the journal has, as a `Batch`."""
+    """Send an entry of a log made here, whose rows the journal has, as a `LogBatch`."""
 
     to: str
     log: LogName
@@ -104,6 +104,7 @@ class SendEntry:
     first: int
     following: int
     watermark: int
+    request: int = 0
 
 
 @dataclass(frozen=True, slots=True)

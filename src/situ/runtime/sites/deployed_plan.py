@@ -13,14 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
-from situ.graph.operators import OperatorGraph
-from situ.runtime.sites.messages import LONGEST_DOCUMENT, LogName
+from situ.runtime.sites.messages import LONGEST_DOCUMENT
 
 
 class PlanError(SituError):
@@ -77,55 +76,6 @@ class DeployedPlan:
 
     def starting_at(self, starts_us: int) -> DeployedPlan:
         return replace(self, starts_us=starts_us)
-
-
-@dataclass(frozen=True)
-class PlanLogs:
-    """The logs of a plan, and who reads each: sites whose operators do, and sites whose sinks do."""
-
-    operators: Mapping[LogName, frozenset[str]]
-    sinks: Mapping[LogName, frozenset[str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, plan: DeployedPlan, graph: OperatorGraph) -> PlanLogs:
-        operators: dict[LogName, frozenset[str]] = {}
-        sinks: dict[LogName, frozenset[str]] = {}
-        results = frozenset(plan.results)
-
-        def readers(event_type: str) -> frozenset[str]:
-            return frozenset(plan.operators[o.name].site for o in graph.operators if event_type in o.inputs)
-
-        for stream in graph.streams:
-            for site in plan.sources[stream.name]:
-                operators[LogName("events", stream.name, site, plan.version)] = readers(stream.name)
-                for kind in ("late", "rejected"):
-                    log = LogName(kind, stream.name, site, plan.version)
-                    operators[log], sinks[log] = frozenset(), results
-        for operator in graph.operators:
-            site = plan.operators[operator.name].site
-            log = LogName("events", operator.name, site, plan.version)
-            operators[log] = readers(operator.name)
-            sinks[log] = results if operator.subscription is not None else frozenset()
-            if operator.rule.timed_out:
-                log = LogName("timed out", operator.name, site, plan.version)
-                operators[log], sinks[log] = frozenset(), results
-        return cls(operators, {log: sinks.get(log, frozenset()) for log in operators})
-
-    def readers(self, log: LogName) -> frozenset[str]:
-        """The sites that read a log, its own among them."""
-        return self.operators[log] | self.sinks[log]
-
-    def made_at(self, site: str) -> list[LogName]:
-        return [log for log in self.operators if log.origin == site]
-
-    def read_at(self, site: str) -> list[LogName]:
-        """The logs of other sites that a site reads."""
-        return [log for log in self.operators if log.origin != site and site in self.readers(log)]
-
-    def peers(self, site: str) -> frozenset[str]:
-        """The sites that a site sends to or hears from."""
-        readers = {reader for log in self.made_at(site) for reader in self.readers(log)}
-        return frozenset(readers | {log.origin for log in self.read_at(site)}) - {site}
 
 
 def plan_to_json(plan: DeployedPlan) -> str:

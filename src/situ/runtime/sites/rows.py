@@ -37,9 +37,9 @@ def read_rows(data: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def checked_rows(data: bytes, schema: pa.Schema, numbers: int, filtered: bool) -> pa.RecordBatch:
-    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers (or fewer, if
-    a filter left some out); MessageError if they are not."""
+def checked_rows(data: bytes, schema: pa.Schema, numbers: int) -> pa.RecordBatch:
+    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers; MessageError
+    if they are not."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(data), options=_READ) as reader:
             if not reader.schema.equals(schema):
@@ -53,7 +53,7 @@ def checked_rows(data: bytes, schema: pa.Schema, numbers: int, filtered: bool) -
         rows.validate(full=True)
     except (pa.ArrowException, OSError, EOFError, StopIteration, MemoryError, ValueError, KeyError) as error:
         raise MessageError(f"rows are damaged: {str(error).partition(chr(10))[0]}") from None
-    if rows.num_rows > numbers or (rows.num_rows < numbers and not filtered):
+    if rows.num_rows != numbers:
         raise MessageError(f"there are {rows.num_rows:,} rows of {numbers:,} numbers")
     if TIME in schema.names and rows.num_rows:
         if rows.column(TIME).null_count:

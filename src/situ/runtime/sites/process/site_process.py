@@ -210,12 +210,12 @@ class SiteProcess:
                 self._commits.put(commit)
             case Send(to, message):
                 self._send(to, lambda: Frame(*message_to_parts(message)))
-            case SendEntry(to, log, life, first, following, watermark):
+            case SendEntry(to, log, life, first, following, watermark, request):
                 rows = self._journal.rows
                 self._send(
                     to,
                     lambda: Frame(
-                        *message_to_parts(LogBatch(log, life, first, following, watermark, rows(log, first)))
+                        *message_to_parts(LogBatch(log, life, first, following, watermark, request, rows(log, first)))
                     ),
                 )
             case WriteEntry():

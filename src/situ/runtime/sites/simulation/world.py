@@ -270,9 +270,9 @@ class World:
                 self._commit(machine, commit)
             case Send(to, message):
                 self._send(machine.name, to, message)
-            case SendEntry(to, log, life, first, following, watermark):
+            case SendEntry(to, log, life, first, following, watermark, request):
                 rows = machine.journal.rows(log, first)
-                self._send(machine.name, to, LogBatch(log, life, first, following, watermark, rows))
+                self._send(machine.name, to, LogBatch(log, life, first, following, watermark, request, rows))
             case WriteEntry(log, first, following):
                 self._sink(machine, log, first, following)
             case Answer(number, message):
