@@ -23,6 +23,7 @@ from situ.io.rows.conform import conform
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse
+from situ.network.network import Link, Network, Site
 from situ.runtime.embedded import Engine
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
 from situ.runtime.sites.deployment import Deployment, concerned_sites
@@ -32,6 +33,7 @@ from situ.runtime.sites.rows import read_rows, times_us
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.simulation.world import Faults, SimulatedSite, SimulationError, World
 from situ.runtime.sites.site import SiteCore
+from situ.runtime.sites.ways import with_ways
 from strategies import SECOND, make_rows, random_scenario
 
 SITES = ("north", "east", "south", "west", "hub")
@@ -90,7 +92,17 @@ def random_plan(
         for operator in graph.operators
     }
     results = tuple(rng.sample(SITES, rng.choice([1, 1, 1, 2])))
-    return DeployedPlan(version, unparse(query), sources, operators, results, bounded=True, live=live)
+    plan = DeployedPlan(version, unparse(query), sources, operators, results, bounded=True, live=live)
+    return with_ways(plan, random_network(rng)) if rng.random() < 0.5 else plan
+
+
+def random_network(rng: random.Random) -> Network:
+    """All sites, joined by a tree and some links more."""
+    sites = rng.sample(SITES, len(SITES))
+    pairs = {(site, rng.choice(sites[:number])) for number, site in enumerate(sites) if number}
+    pairs |= {tuple(rng.sample(sites, 2)) for _ in range(rng.choice([0, 1, 3]))}  # type: ignore[misc]
+    apart = {tuple(sorted(pair)) for pair in pairs}
+    return Network(tuple(map(Site, SITES)), tuple(Link(a, b, rng.choice([1.0, 2.0, 5.0])) for a, b in sorted(apart)))
 
 
 def random_arrivals(rng: random.Random, rows: list[Row], stream: Stream, punctual: bool) -> list[Row]:

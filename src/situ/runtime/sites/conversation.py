@@ -23,6 +23,7 @@ from situ.runtime.sites.messages import (
     PullRequest,
     Question,
     Refusal,
+    Relayed,
 )
 from situ.runtime.sites.peers import Peer, reason_to_refuse
 from situ.runtime.sites.ranges import without
@@ -55,27 +56,34 @@ class Conversation:
 
     # ---- what comes
 
-    def receive(self, sender: str, message: object, now: float) -> None:
+    def hear(self, sender: str, message: object, now: float) -> None:
+        """A message came from a site to which this one is joined."""
         try:
-            match message:
-                case Hello():
-                    self._hello(sender, message, now)
-                case LogBatch():
-                    self._batch(sender, message, now)
-                case Position():
-                    self._position(sender, message, now)
-                case PullRequest():
-                    self._request(sender, message, now)
-                case Probe(log):
-                    self._probe(sender, log)
-                case Question():
-                    self._question(sender, message)
-                case Refusal(reason):
-                    self._peer(sender).refused_by = reason
-                case _:
-                    raise MessageError(f"{type(message).__name__} is no message between sites")
+            if not isinstance(message, Relayed):
+                self._receive(sender, message, now)
+            elif (own := self._site.relays.receive(sender, message)) is not None:
+                self._receive(message.origin, own, now)
         except MessageError:
             self.refusals += 1
+
+    def _receive(self, sender: str, message: object, now: float) -> None:
+        match message:
+            case Hello():
+                self._hello(sender, message, now)
+            case LogBatch():
+                self._batch(sender, message, now)
+            case Position():
+                self._position(sender, message, now)
+            case PullRequest():
+                self._request(sender, message, now)
+            case Probe(log):
+                self._probe(sender, log)
+            case Question():
+                self._question(sender, message)
+            case Refusal(reason):
+                self._peer(sender).refused_by = reason
+            case _:
+                raise MessageError(f"{type(message).__name__} is no message between sites")
 
     def _peer(self, site: str) -> Peer:
         if site not in self.peers:

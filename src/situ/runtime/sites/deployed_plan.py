@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +48,8 @@ class DeployedPlan:
     """What `situ deploy` gives to all sites.
 
     `live` streams happen now, so their sources answer questions about time by the clock. `bounded`: all sources end,
-    so rules without a window are allowed. `silent_since_us`: when silences that come first begin.
+    so rules without a window are allowed. `silent_since_us`: when silences that come first begin. `ways`: by site that
+    is written to, which site comes after which on the way there; sites without one are joined to all.
     """
 
     version: int
@@ -61,11 +62,13 @@ class DeployedPlan:
     bounded: bool = False
     starts_us: int = BEGINNING
     silent_since_us: int | None = None
+    ways: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
     def sites(self) -> tuple[str, ...]:
-        """All sites that have a part in it."""
+        """All sites that have a part in it, relays included."""
         named = {site for of_stream in self.sources.values() for site in of_stream}
+        named |= {site for to, onward in self.ways.items() for site in (to, *onward)}
         named |= {place.site for place in self.operators.values()} | {*self.results}
         return tuple(sorted(named))
 
@@ -73,6 +76,13 @@ class DeployedPlan:
     def digest(self) -> str:
         """A short hash of all that it says."""
         return hashlib.sha256(plan_to_json(self).encode()).hexdigest()[:16]
+
+    def way(self, start: str, to: str) -> tuple[str, ...]:
+        """The sites on the way from one to another, without the first."""
+        onward, way = self.ways.get(to, {}), [start]
+        while way[-1] in onward and len(way) <= len(onward):
+            way.append(onward[way[-1]])
+        return tuple(way[1:]) if way[-1] == to else (to,)
 
     def starting_at(self, starts_us: int) -> DeployedPlan:
         return replace(self, starts_us=starts_us)
@@ -96,12 +106,13 @@ def plan_to_json(plan: DeployedPlan) -> str:
         "bounded": plan.bounded,
         "starts_us": None if plan.starts_us == BEGINNING else plan.starts_us,
         "silent_since_us": plan.silent_since_us,
+        "ways": {to: dict(onward) for to, onward in plan.ways.items()},
     }
     return json.dumps(said, indent=1, ensure_ascii=False)
 
 
 _NEEDED = ("version", "query", "sources", "operators", "results")
-_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us")
+_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us", "ways")
 
 
 def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
@@ -141,6 +152,10 @@ def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
         silent_since_us=None
         if said.get("silent_since_us") is None
         else reader.whole(said["silent_since_us"], "silent_since_us", BEGINNING),
+        ways={
+            to: {site: reader.text(after, "ways") for site, after in reader.expect_object(onward, f"ways.{to}").items()}
+            for to, onward in reader.expect_object(said.get("ways", {}), "ways").items()
+        },
     )
 
 

@@ -18,6 +18,11 @@ from situ.runtime.sites.ranges import Ranges, are_ranges
 #: What a log has: events of a type, matches that timed out, rows that came too late, rows that were no events.
 LogKind: TypeAlias = Literal["events", "timed out", "late", "rejected"]
 
+#: Sites that come one after the other.
+Way: TypeAlias = tuple[str, ...]
+#: No way is longer, and no message has more of them.
+LONGEST_WAY, MOST_WAYS = 64, 10_000
+
 #: The position in a log of which its reader wants nothing any more.
 FINISHED = END
 LONGEST_TEXT = 1 << 16
@@ -169,6 +174,16 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Relayed:
+    """What `origin` says, on its way. `onward` are the ways from the receiver on: the sites that come after it on each
+    of them; the empty one ends here."""
+
+    origin: str
+    onward: tuple[Way, ...]
+    message: Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal
+
+
+@dataclass(frozen=True, slots=True)
 class Prepare:
     """Get ready for a plan, which is to begin at its `starts_us`. `deployment` is the word of whoever deploys it."""
 
@@ -224,7 +239,7 @@ class StatusReport:
 
 
 #: Between sites.
-PeerMessage: TypeAlias = Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal
+PeerMessage: TypeAlias = Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal | Relayed
 #: From whoever may control a site, and its answers.
 ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion
 ControlAnswer: TypeAlias = Prepared | Done | StatusReport
@@ -241,6 +256,10 @@ def message_to_parts(message: Message) -> tuple[dict[str, Any], bytes]:
     >>> message_to_parts(Probe(LogName("events", "A", "north", 1)))
     ({'kind': 'probe', 'log': 'events/A/north/1'}, b'')
     """
+    if isinstance(message, Relayed):
+        inner, body = message_to_parts(message.message)
+        onward = [list(way) for way in message.onward]
+        return {"kind": "relayed", "origin": message.origin, "onward": onward, "message": inner}, body
     header: dict[str, Any] = {"kind": type(message).__name__.lower()}
     body = b""
     for field in fields(message):
@@ -265,6 +284,8 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     kind = _KINDS.get(named) if isinstance(named, str) else None
     if kind is None:
         raise MessageError(f"there is no message of kind {str(header.get('kind'))[:40]!r}")
+    if kind is Relayed:
+        return _relayed(header, body)
     types_of_fields = _TYPES[kind]
     stated = {name: value for name, value in header.items() if name != "kind"}
     needed = {field.name for field in fields(kind)} - {"rows"}
@@ -276,6 +297,23 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     message: Message = kind(**values, rows=body) if kind is LogBatch else kind(**values)
     _require_ranges(message)
     return message
+
+
+def _relayed(header: Mapping[str, Any], body: bytes) -> Relayed:
+    match header:
+        case {"origin": str(origin), "onward": list(onward), "message": dict(inner), **others} if {*others} == {"kind"}:
+            if not 0 < len(onward) <= MOST_WAYS or not all(map(_is_way, onward)):
+                raise MessageError("relayed: ways are none")
+            message = message_of(inner, body)
+            if not isinstance(message, Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal):
+                raise MessageError("relayed: what is handed on is no message between sites")
+            return Relayed(origin, tuple(map(tuple, onward)), message)
+        case _:
+            raise MessageError("a message of kind relayed has other fields")
+
+
+def _is_way(way: object) -> bool:
+    return isinstance(way, list) and len(way) <= LONGEST_WAY and all(isinstance(site, str) for site in way)
 
 
 def _to_json(value: object) -> Any:

@@ -38,6 +38,7 @@ from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.peers import lives_to_json
 from situ.runtime.sites.questions import Questions
 from situ.runtime.sites.recovery import recover, state_tables
+from situ.runtime.sites.relays import Relays
 from situ.runtime.sites.rows import read_rows
 from situ.runtime.sites.running_version import RunningVersion, latest_us
 from situ.runtime.sites.settings import Settings
@@ -99,6 +100,7 @@ class SiteCore:
         lives = [*state.lives, state.new_life(word)]
         self.open = OpenCommit(values={"lives": lives_to_json(lives)})
         self.conversation = Conversation(self, lives, state.peer_lives)
+        self.relays = Relays(self)
         self.admission = Admission(self, times)
         self.questions = Questions(self)
         self.controls = Controls(self, state.known, state.prepared, state.deployments)
@@ -150,7 +152,7 @@ class SiteCore:
         """Hear of an event, and say what is to be done."""
         match event:
             case Received(sender, message):
-                self.conversation.receive(sender, message, now)
+                self.conversation.hear(sender, message, now)
             case ControlAsked(number, message):
                 self.controls.asked(number, message)
             case RowsRead():
@@ -160,14 +162,16 @@ class SiteCore:
             case Written(log, following):
                 self._written(log, following)
             case Connected(site):
-                self.conversation.say_hello(site, now)
+                for peer in self.peers:
+                    if self.relays.way_to(peer)[0] == site:
+                        self.conversation.say_hello(peer, now)
             case Woken():
                 pass
             case _:
                 assert_never(event)
         self._work(now)
         actions, self._actions = self._actions, []
-        return actions
+        return self.relays.routed(actions)
 
     def _work(self, now: float) -> None:
         self.admission.admit(now)
