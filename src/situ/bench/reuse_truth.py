@@ -97,8 +97,8 @@ class RawEvents:
         return opened
 
     def _inside(self, place: DriverInterest, rows: slice) -> npt.NDArray[np.bool_]:
-        inside: npt.NDArray[np.bool_] = np.abs(self._x[rows] - place.x) <= HALF_M
-        return inside & (np.abs(self._y[rows] - place.y) <= HALF_M)
+        near_x, near_y = np.abs(self._x[rows] - place.x) <= HALF_M, np.abs(self._y[rows] - place.y) <= HALF_M
+        return np.asarray(near_x & near_y)
 
 
 def figures_of(counts: I64, since_s: int, begins_s: I64, lasts_s: I64) -> tuple[F64, F64]:

@@ -20,14 +20,13 @@ from situ.core.errors import SituError
 from situ.io.permissions import PRIVATE
 from situ.network.json_network import write_json_network
 from situ.network.network import Network
+from situ.runtime.sites.process.site_process import ADDRESS_FILE
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import SiteAddress
 from situ.runtime.sites.wire.proxy import LinkQuality, Proxies
 from situ.service.certificates import CONTROL, Credentials, folder_of, make_keys
 
 HOST = "127.0.0.1"
-#: The file in a site's directory that says where it listens.
-ADDRESS_FILE = "address"
 #: How long a process may take to listen. The first one of an installation compiles.
 _START_S = 120.0
 _LOOK_S = 0.02
