@@ -179,9 +179,10 @@ def _moving(say: Say) -> Iterator[BenchFigure]:
 
 
 def _sites(say: Say) -> Iterator[BenchFigure]:
+    from situ.bench.site_soak import soak
     from situ.bench.sites import latency, restart, throughput
 
-    for section in (throughput, latency, restart):
+    for section in (throughput, latency, restart, soak):
         yield from section(say)
 
 

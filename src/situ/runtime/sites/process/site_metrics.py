@@ -21,6 +21,12 @@ def _metrics(report: dict[str, Any]) -> Iterator[Metric]:
     links = process["links"].items()
     yield "situ_site_restarts_total", "counter", "Lives of the site before this one.", {"": report["lives"] - 1}
     yield "situ_site_up_seconds", "gauge", "How long the process runs.", {"": process["up_s"]}
+    yield (
+        "situ_site_memory_bytes",
+        "gauge",
+        "Memory of the process.",
+        {"": process["memory_bytes"]},
+    )
     yield "situ_site_commits_total", "counter", "Commits, in all lives.", {"": report["commits"]}
     yield "situ_site_plan_version", "gauge", "The version of the plan that it knows.", {"": report["version"]}
     yield (

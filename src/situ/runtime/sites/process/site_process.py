@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any, assert_never
 
 from situ.core.errors import InputError, SituError, StateError
+from situ.core.memory import used_bytes
 from situ.runtime.sites.actions import (
     Answer,
     Append,
@@ -43,7 +44,6 @@ from situ.runtime.sites.messages import (
     ControlAnswer,
     ControlMessage,
     Go,
-    LogBatch,
     Prepare,
     StatusQuestion,
     StatusReport,
@@ -172,7 +172,7 @@ class SiteProcess:
 
     def _begin(self, plan: DeployedPlan) -> None:
         """Opens what a plan needs and is not open yet. What earlier versions need stays open."""
-        for site in self._site.peers:
+        for site in self._site.relays.neighbours:
             self._connect(site)
         has_sink = any(self._setup.name in version.plan.results for version in self._site.versions.values())
         if self._sink is None and has_sink:
@@ -215,14 +215,9 @@ class SiteProcess:
                 self._commits.put(commit)
             case Send(to, message):
                 self._send(to, lambda: Frame(*message_to_parts(message)))
-            case SendEntry(to, log, life, first, following, watermark):
-                rows = self._journal.rows
-                self._send(
-                    to,
-                    lambda: Frame(
-                        *message_to_parts(LogBatch(log, life, first, following, watermark, rows(log, first)))
-                    ),
-                )
+            case SendEntry(to, log, first=first):
+                rows, own = self._journal.rows, self._setup.name
+                self._send(to, lambda: Frame(*message_to_parts(action.message(own, rows(log, first)))))
             case WriteEntry():
                 assert self._sink is not None
                 self._sink.write(action)
@@ -243,9 +238,10 @@ class SiteProcess:
         return [thread for (of, _), thread in self._sources.items() if of == stream]
 
     def _send(self, to: str, make: Callable[[], Frame]) -> None:
-        if to not in self._outgoing:
+        if to not in self._outgoing and to in self._setup.addresses:
             self._connect(to)
-        self._outgoing[to].send(make)
+        if to in self._outgoing:  # a way that somebody wrote on a message may lead nowhere
+            self._outgoing[to].send(make)
 
     def _commit_all(self) -> None:
         """In a thread of its own: one commit after the other."""
@@ -322,6 +318,7 @@ class SiteProcess:
         """What the process counts, beside what its core knows."""
         return {
             "up_s": round(time.time() - self._begun, 3),
+            "memory_bytes": used_bytes(),
             "read": {stream: sum(t.rows for t in self._threads_of(stream)) for stream, _ in self._sources},
             "written": dict(self._sink.rows) if self._sink else {},
             "received": dict(self._received),

@@ -263,10 +263,13 @@ class SparkPlan:
 
 
 def plan_on_spark(
-    graph: OperatorGraph, functions: Functions = default_functions, most_in_catalyst: int = MOST_IN_CATALYST
+    graph: OperatorGraph,
+    functions: Functions = default_functions,
+    most_in_catalyst: int = MOST_IN_CATALYST,
+    programs: Programs | None = None,
 ) -> SparkPlan:
     """How a query runs on Spark; needs no session. Where rules ask more than `most_in_catalyst` different things of the
-    events of a stream, an index judges them.
+    events of a stream, an index judges them. `programs`: those of the rules that do not move, if they are known.
 
     >>> from situ.lang.parse import parse
     >>> from situ.lang.resolve import resolve
@@ -286,8 +289,7 @@ def plan_on_spark(
         Rise, from Reading
     """
     plain = without_moving(graph)
-    contexts = contexts_of(plain, functions, provenance=False)
-    programs = Programs(contexts)
+    programs = programs or Programs(contexts_of(plain, functions, provenance=False))
     routes = routes_of(plain)
     moving = moving_queries(graph, functions)
     numbers = sorted({route.stage for route in routes} | ({0} if moving else set()))
