@@ -38,8 +38,9 @@ subscribe Rise
   assign   key = a.key, a = a.id, b = b.id
   group by key
 subscribe Busy
-  detect   count Reading as r over 7 s every 7 s
-  assign   n = count(r)
+  aggr every 7 s
+  detect   Reading
+  assign   n = count(Reading)
   group by key
 """
 
