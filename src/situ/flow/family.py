@@ -123,8 +123,7 @@ class RuleFamily:
 
     def _touched(self, type_: str, hits: Hits) -> np.ndarray:
         contents = self._tests[type_].contents
-        touched: np.ndarray = ((hits.places[contents] >= 0) & (contents >= 0)).any(axis=1)
-        return touched
+        return np.asarray(((hits.places[contents] >= 0) & (contents >= 0)).any(axis=1))
 
     def process(
         self,

@@ -170,10 +170,10 @@ def test_rows_that_would_become_larger_than_they_came_are_refused(compression: s
     with pa.ipc.new_stream(sink, ROWS.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_batch(ROWS)
     with pytest.raises(MessageError, match="rows are compressed"):
-        checked_rows(sink.getvalue().to_pybytes(), ROWS.schema, 3, filtered=False)
+        checked_rows(sink.getvalue().to_pybytes(), ROWS.schema, 3)
 
 
 def test_a_dictionary_is_no_row() -> None:
     rows = pa.record_batch({"a": pa.array(["x", "y"]).dictionary_encode()})
     with pytest.raises(MessageError, match="a dictionary is among the rows"):
-        checked_rows(write_rows(rows), rows.schema, 2, filtered=False)
+        checked_rows(write_rows(rows), rows.schema, 2)

@@ -93,8 +93,8 @@ class ParquetFile:
         statistics = self._statistics(row_group, declared.column)
         if statistics is None or not statistics.has_min_max:
             return None
-        smallest, largest = statistics.min, statistics.max
-        return (smallest, largest) if isinstance(smallest, int if is_whole else str) else None
+        bounds: tuple[int, int] | tuple[str, str] = statistics.min, statistics.max
+        return bounds if isinstance(statistics.min, int if is_whole else str) else None
 
     def _statistics(self, row_group: int, column: str) -> pq.Statistics | None:
         """What the footer says of a column, if its name says which one it is."""
