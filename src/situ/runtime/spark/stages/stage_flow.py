@@ -48,6 +48,6 @@ def stage_programs(
         ordered = not isinstance(partitioning, Anywhere)
         context = contexts[operator.name]
         start_us = context.start_us if owns else None
-        own = own_us if all(plan.read(name) is not None for name in operator.inputs) else None
+        own = own_us if ordered else None
         of_stage[operator.name] = replace(context, slice_us=slice_us, ordered=ordered, start_us=start_us, own_us=own)
     return Programs(of_stage)
