@@ -21,6 +21,8 @@ from situ.runtime.embedded import Engine
 ROWS, KEYS, SEED = 1_000_000, 1_000, 1
 #: One event in so many is a c.
 RARE = 2_000
+#: Events of ten keys, a second apart, whose matches are counted.
+COUNTED = 20_000
 #: Warm events that are fed alone.
 ALONE = 2_000
 STREAM = "stream E(id int, key int, type int, ts timestamp) time ts order id"
@@ -62,12 +64,15 @@ def each_of_rare_ends(say: Say) -> Iterator[BenchFigure]:
 
 
 def counts_of_matches(say: Say) -> Iterator[BenchFigure]:
-    """How many matches of `then each` lie in windows of time: windows that are ten times as long."""
+    """How many matches of `then each` there are, in windows that are ten times as long, and so are those of the
+    pattern."""
     say("embedded: count(M) over windows")
-    table, seconds = rare_events().slice(0, ROWS // 10), {}
+    ids = np.arange(COUNTED)
+    times = pa.array(ids, pa.timestamp("s")).cast(pa.timestamp("us", tz="UTC"))
+    table, seconds = pa.table({"id": ids, "key": ids * 7 % 10, "type": ids * 13 // 10 % 2, "ts": times}), {}
     for window_s in (1_000, 10_000):
         query = (
-            f"{STREAM} define M(key) detect E(type = 0) as a then each E(type = 1) as b within 10 s "
+            f"{STREAM} define M(key) detect E(type = 0) as a then each E(type = 1) as b within {window_s} s "
             f"assign key = a.key group by key subscribe S aggr every {window_s} s detect M assign n = count(M)"
         )
         seconds[window_s], _ = _seconds(query, table)

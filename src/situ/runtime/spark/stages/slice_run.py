@@ -43,7 +43,7 @@ class SliceRun:
         """What begins in a slice. Rows come in order of time, piece by piece, and go as soon as windows are over."""
         (stage,) = self.plan.stages
         own_us = part.since_us, part.until_us
-        programs = stage_programs(self.plan, stage, loaded(()), owns=False, own_us=own_us)
+        programs = stage_programs(self.plan, stage, loaded(()), owns=False, own_us=own_us, in_order=False)
         running = StageFlow.of(self.plan, stage, programs, memory_of_task(self.memory_bytes))
         ports = {name: [port for port in running.ports.values() if port.type == name] for name in self.files}
         columns_read = running.flow.columns_read
