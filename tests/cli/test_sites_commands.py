@@ -91,6 +91,10 @@ def test_addresses_are_read_and_written(here: Path) -> None:
          "Did you mean 'reading.parquet'?"),
         (["--source", "Alarm@field=mqtt://ann:secret@host/x", "--source", "Reading@hall=reading.parquet"],
          "mqtt://host/x is a stream that does not end"),
+        (["--source", "Alarm@field=alarm.parquet", "--source", "Reading@hall=reading.parquet", "--live", "Alarm"],
+         "--live is for streams that happen now"),
+        (["--source", "Alarm@field=alarm.parquet", "--source", "Reading@hall=reading.parquet", "--live", "Alram"],
+         "--live Alram: the query has no such stream"),
     ],
 )  # fmt: skip
 def test_wrong_command_lines_of_up(here: Path, further: list[str], said: str) -> None:

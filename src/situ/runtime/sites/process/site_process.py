@@ -12,6 +12,7 @@ import secrets
 import sys
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -45,7 +46,9 @@ from situ.runtime.sites.messages import (
     ControlMessage,
     Go,
     LogBatch,
+    Position,
     Prepare,
+    Question,
     StatusQuestion,
     StatusReport,
     message_of,
@@ -68,6 +71,8 @@ from situ.runtime.sites.wire.producing import NotNowError
 ADDRESS_FILE = "address"
 #: The requests of control.
 MESSAGE, STOP = "message", "stop"
+#: What is counted apart of what is sent to other sites, beside events.
+_COUNTED: dict[type, str] = {Question: "questions", Position: "acknowledgements"}
 #: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
 _ANSWER_S = 120.0
 #: The name of the source of a stream, where it is no producer that has one itself.
@@ -115,6 +120,7 @@ class SiteProcess:
         self._has_ended = False
         self._received = {"frames": 0, "bytes": 0}
         self._links: dict[str, str] = {}
+        self._sent: defaultdict[str, Counter[str]] = defaultdict(Counter)
         word = secrets.token_hex(8)
         self._site = SiteCore(setup.name, journal, self._make_host, setup.sources, self._begun, word, settings)
         self._endpoint: Endpoint | None = None
@@ -215,15 +221,17 @@ class SiteProcess:
             case Append(commit):
                 self._commits.put(commit)
             case Send(to, message):
-                self._send(to, lambda: Frame(*message_to_parts(message)))
+                if self._send(to, lambda: Frame(*message_to_parts(message))):
+                    self._sent[to][_COUNTED.get(type(message), "others")] += 1
             case SendEntry(to, log, life, first, following, watermark):
                 rows = self._journal.rows
-                self._send(
+                is_sent = self._send(
                     to,
                     lambda: Frame(
                         *message_to_parts(LogBatch(log, life, first, following, watermark, rows(log, first)))
                     ),
                 )
+                self._sent[to]["events"] += (following - first) * is_sent
             case WriteEntry():
                 assert self._sink is not None
                 self._sink.write(action)
@@ -243,10 +251,11 @@ class SiteProcess:
     def _threads_of(self, stream: str) -> list[SourceThread]:
         return [thread for (of, _), thread in self._sources.items() if of == stream]
 
-    def _send(self, to: str, make: Callable[[], Frame]) -> None:
+    def _send(self, to: str, make: Callable[[], Frame]) -> bool:
+        """Whether there was a connection that took it."""
         if to not in self._outgoing:
             self._connect(to)
-        self._outgoing[to].send(make)
+        return self._outgoing[to].send(make)
 
     def _commit_all(self) -> None:
         """In a thread of its own: one commit after the other."""
@@ -330,6 +339,7 @@ class SiteProcess:
             "refused": dict(self._endpoint.refused) if self._endpoint else {},
             "links": {
                 site: {"up": link.is_up, "frames": link.frames, "bytes": link.bytes, "waits": self._links.get(site, "")}
+                | {what: self._sent[site][what] for what in ("events", *_COUNTED.values())}
                 for site, link in self._outgoing.items()
             },
         }
