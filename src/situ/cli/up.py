@@ -66,6 +66,7 @@ class LinkTotals:
     frames: int = 0
     bytes: int = 0
     events: int = 0
+    requests: int = 0
     questions: int = 0
     acknowledgements: int = 0
 

@@ -8,7 +8,7 @@ event belongs to the span that its first event opens, or to its window; it waits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +45,7 @@ from situ.reuse.regions import Asked, Decisions, Serving, SpanRule, decide
 from situ.reuse.tallies import JudgedGrid, Places, SpanEvents, Tally
 from situ.reuse.tiles import UNDIVIDED, Shards, shards_of, tiles_of
 from situ.reuse.totals import Totals
-from situ.space.event_store import Asking
+from situ.space.event_store import Asking, StoredEvents
 from situ.space.pairs import Regions
 
 #: Long before every event.
@@ -188,14 +188,15 @@ class ReusingFlow(MovingFlow):
         self._judged = SpanEvents.by_time([self._judged, self._stored_since(self._passed)])
 
     def _stored_since(self, since_us: int) -> SpanEvents:
-        """Where the stored events of all streams are, from a time on, and which of them open spans."""
+        """Where the stored events of all streams are that some step takes, from a time on, and which of them open
+        spans."""
         parts = []
         for name in self.streams:
             stored = self._store.located(name, since_us, END)
-            opens = np.zeros(len(stored), np.bool_)
-            for conditions in self._opening[name] if len(stored) else ():
-                opens |= stored.batch.columns[spelt(conditions)].to_numpy(zero_copy_only=False) if conditions else True
-            parts.append(SpanEvents(stored.batch.times, stored.x, stored.y, opens))
+            opens = _fulfil(stored, self._opening[name])
+            events = SpanEvents(stored.batch.times, stored.x, stored.y, opens)
+            taken = self.program.taken(name)
+            parts.append(events if () in taken else events.take(_fulfil(stored, taken)))
         return SpanEvents.by_time(parts)
 
     # --- who is served by which region
@@ -339,9 +340,11 @@ class ReusingFlow(MovingFlow):
         """The complex events that regions find up to `passed`. Regions that are closed leave the flow."""
         is_new = np.arange(len(regions)) >= len(self._regions_open)
         is_closed = regions.active.interests.end_us != END
-        for piece in self._pieces(regions.active.take(is_new & is_closed)):
+        # A region that begins and is closed in one step leaves no state; but a flow of its own costs more than that.
+        is_passing = is_new & is_closed & (self._waits_for_time or not self._may_join)
+        for piece in self._pieces(regions.active.take(is_passing)):
             yield self._run(self._fresh(), piece, BEGINNING, END)
-        begun = list(self._pieces(regions.active.take(is_new & ~is_closed)))
+        begun = list(self._pieces(regions.active.take(is_new & ~is_passing)))
         joining = begun if self._may_join and len(begun) == 1 else []
         together = Active.concat(regions.active.take(~is_new), *joining)
         since_us = np.where(together.keys >= regions.keys[is_new].min(initial=END), BEGINNING, self._passed)
@@ -351,7 +354,7 @@ class ReusingFlow(MovingFlow):
             yield self._run(flow, piece, BEGINNING, passed)
             if passed != END:
                 self.flow.put(flow.snapshot())
-        closed = regions.keys[~is_new & is_closed]
+        closed = regions.keys[is_closed & ~is_passing]
         if passed != END and len(closed):
             if self._waits_for_time:
                 self.flow.take_groups([pa.array(closed)])
@@ -572,6 +575,14 @@ class ReusingFlow(MovingFlow):
         known = np.append(self._regions_closed.keys, self._regions_open.keys)
         require(np.isin(services.regions, known).all(), "an interest is served by no region")
         return services
+
+
+def _fulfil(stored: StoredEvents, asked: Collection[Conditions]) -> npt.NDArray[np.bool_]:
+    """Which stored events fulfil one of several conditions, by what tests have said of them."""
+    fulfil = np.zeros(len(stored), np.bool_)
+    for conditions in asked if len(stored) else ():
+        fulfil |= stored.batch.columns[spelt(conditions)].to_numpy(zero_copy_only=False) if conditions else True
+    return fulfil
 
 
 def _table(columns: Mapping[str, np.ndarray]) -> pa.Table:

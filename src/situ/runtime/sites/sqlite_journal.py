@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
-from situ.runtime.sites.journal import Entry, EntryStub, JournalCommit, JournalError, StepRecord
+from situ.runtime.sites.journal import Entry, EntryStub, JournalCommit, JournalError, LogPosition, StepRecord
 from situ.runtime.sites.messages import LogName
 
 #: The format of the tables.
@@ -218,6 +218,11 @@ def _step_to_json(step: StepRecord) -> str:
 
 
 def _step_of_json(text: str) -> StepRecord:
-    number, version, now, *positions = json.loads(text)
-    read, made = ({LogName.parse(log): (at[0], at[1]) for log, at in of.items()} for of in positions)
-    return StepRecord(number, version, now, read, made)
+    number, version, now, read, made = json.loads(text)
+    return StepRecord(
+        number,
+        version,
+        now,
+        {LogName.parse(log): LogPosition(*at) for log, at in read.items()},
+        {LogName.parse(log): (end, watermark_us) for log, (end, watermark_us) in made.items()},
+    )

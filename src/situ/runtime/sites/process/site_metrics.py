@@ -13,6 +13,7 @@ _SENT = {
     "frames": "Frames sent to a site.",
     "bytes": "Bytes sent to a site.",
     "events": "Events sent to a site, repetitions included.",
+    "requests": "Requests to pull events sent to a site.",
     "questions": "Questions about time sent to a site.",
     "acknowledgements": "Positions in a site's logs sent to it.",
 }

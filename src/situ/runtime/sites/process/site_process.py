@@ -46,9 +46,12 @@ from situ.runtime.sites.messages import (
     ControlMessage,
     Go,
     LogBatch,
+    PeerMessage,
     Position,
     Prepare,
+    PullRequest,
     Question,
+    Relayed,
     StatusQuestion,
     StatusReport,
     message_of,
@@ -72,7 +75,7 @@ ADDRESS_FILE = "address"
 #: The requests of control.
 MESSAGE, STOP = "message", "stop"
 #: What is counted apart of what is sent to other sites, beside events.
-_COUNTED: dict[type, str] = {Question: "questions", Position: "acknowledgements"}
+_COUNTED: dict[type, str] = {PullRequest: "requests", Question: "questions", Position: "acknowledgements"}
 #: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
 _ANSWER_S = 120.0
 #: The name of the source of a stream, where it is no producer that has one itself.
@@ -179,7 +182,7 @@ class SiteProcess:
 
     def _begin(self, plan: DeployedPlan) -> None:
         """Opens what a plan needs and is not open yet. What earlier versions need stays open."""
-        for site in self._site.peers:
+        for site in self._site.relays.neighbours:
             self._connect(site)
         has_sink = any(self._setup.name in version.plan.results for version in self._site.versions.values())
         if self._sink is None and has_sink:
@@ -222,16 +225,11 @@ class SiteProcess:
                 self._commits.put(commit)
             case Send(to, message):
                 if self._send(to, lambda: Frame(*message_to_parts(message))):
-                    self._sent[to][_COUNTED.get(type(message), "others")] += 1
-            case SendEntry(to, log, life, first, following, watermark):
-                rows = self._journal.rows
-                is_sent = self._send(
-                    to,
-                    lambda: Frame(
-                        *message_to_parts(LogBatch(log, life, first, following, watermark, rows(log, first)))
-                    ),
-                )
-                self._sent[to]["events"] += (following - first) * is_sent
+                    self._count(to, message)
+            case SendEntry(to, log, first=first, following=following):
+                rows, own = self._journal.rows, self._setup.name
+                if self._send(to, lambda: Frame(*message_to_parts(action.message(own, rows(log, first))))):
+                    self._sent[to]["events"] += following - first
             case WriteEntry():
                 assert self._sink is not None
                 self._sink.write(action)
@@ -253,9 +251,17 @@ class SiteProcess:
 
     def _send(self, to: str, make: Callable[[], Frame]) -> bool:
         """Whether there was a connection that took it."""
-        if to not in self._outgoing:
+        if to not in self._outgoing and to in self._setup.addresses:
             self._connect(to)
-        return self._outgoing[to].send(make)
+        # A way that somebody wrote on a message may lead nowhere.
+        return to in self._outgoing and self._outgoing[to].send(make)
+
+    def _count(self, to: str, message: PeerMessage) -> None:
+        said = message.message if isinstance(message, Relayed) else message
+        if isinstance(said, LogBatch):
+            self._sent[to]["events"] += said.following - said.first
+        else:
+            self._sent[to][_COUNTED.get(type(said), "others")] += 1
 
     def _commit_all(self) -> None:
         """In a thread of its own: one commit after the other."""
