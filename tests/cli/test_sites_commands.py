@@ -101,6 +101,19 @@ def test_wrong_command_lines_of_up(here: Path, further: list[str], said: str) ->
     assert said in error_of("up", "query.situ", "--network", "net.json", "--once", *further)
 
 
+def test_a_plan_of_another_query_and_a_site_twice_are_refused(here: Path) -> None:
+    sources = ["--source", "Alarm@field=alarm.parquet", "--source", "Reading@hall=reading.parquet"]
+    situ(
+        "plan", "query.situ", "--network", "net.json", "--rates", "rates.json", "--root", "office", "--out", "plan.json"
+    )
+    Path("other.situ").write_text(QUERY.replace("value > 90", "value > 95"))
+    told = error_of("up", "other.situ", "--network", "net.json", "--once", "--plan", "plan.json", *sources)
+    assert "the plan is one of another query than other.situ" in told
+    Path("twice.json").write_text(json.dumps({"sites": [{"name": "a"}, {"name": "a"}], "links": []}))
+    assert "two sites have this name" in error_of("keys", "twice.json", "--out", "keys")
+    assert not Path("keys").exists()
+
+
 def test_moving_subscriptions_are_refused(here: Path) -> None:
     Path("query.situ").write_text(
         "stream A(id int, x double, y double, t timestamp) time t at (x, y)\n"

@@ -40,7 +40,9 @@ from situ.io.files.by_suffix import open_source
 from situ.io.files.part_files import SUFFIX, result_folder
 from situ.io.permissions import PRIVATE
 from situ.io.sink_names import FolderNames, require_names
+from situ.lang.parse import parse
 from situ.lang.resolve import resolve, warnings
+from situ.lang.unparse import unparse
 from situ.network.load import load_network
 from situ.network.network import Network
 from situ.runtime.sites.deployed_plan import DeployedPlan
@@ -134,6 +136,12 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
         if places.mechanism or places.rates or places.root:
             raise InputError("--plan says where operators run", remedy="Leave out --mechanism, --rates and --root.")
         plan = plan_in_file(places.plan)
+        if unparse(parse(plan.query)) != unparse(read_query(options.file)):
+            raise InputError(
+                f"the plan is one of another query than {options.file}",
+                place=str(places.plan),
+                remedy="Make one with `situ plan`, or give the query that this one was made of.",
+            )
         given = {stream: tuple(sorted(sites)) for stream, sites in sources.items()}
         if {stream: tuple(sorted(sites)) for stream, sites in plan.sources.items()} != given:
             raise InputError(
