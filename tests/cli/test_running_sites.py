@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -95,6 +96,16 @@ def found() -> list[int]:
     return sorted(pq.read_table(Path("out", "High"))["n"].to_pylist())
 
 
+def test_a_live_stream_tells_time_without_events(running: dict[str, SiteProcess]) -> None:
+    write_plan("stream Ping(n int, ts timestamp) time ts\nsubscribe High detect Ping(n > 5) as p assign n = p.n")
+    code, out, error = situ("deploy", "plan.json", *CONTROL, "--live", "Ping")
+    assert (code, out.strip()) == (0, "version 1 runs at 2 sites"), error
+    Path("pings.csv").write_text(f"n,ts\n7,{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}\n")
+    assert push() == (0, "1 rows, 0 before\n")
+    until(lambda: written(running["hall"]) == 1)  # nothing followed it
+    assert "--live Pong: the query has no such stream" in situ("deploy", "plan.json", *CONTROL, "--live", "Pong")[2]
+
+
 def test_deploy_status_push_and_stop(running: dict[str, SiteProcess]) -> None:
     code, told = push((1, 1))
     assert (code, "no plan reads Ping at field yet" in told) == (1, True)
@@ -111,6 +122,8 @@ def test_deploy_status_push_and_stop(running: dict[str, SiteProcess]) -> None:
     assert (code, field["site"], hall["operators"], field["restarts"]) == (0, "field", ["High"], 0)
     assert field["report"]["rows"]["admitted"] == 5
     assert hall["memory_bytes"] > 0
+    assert field["report"]["process"]["links"]["hall"]["events"] == 3  # others do not matter there
+    assert hall["report"]["process"]["links"]["field"]["acknowledgements"] >= 1
     code, out, _ = situ("status", *CONTROL)
     assert code == 0
     assert "High" in out

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
+import pyarrow.parquet as pq
 import pytest
 
 from runtime.sites.real_sites import (
@@ -24,11 +25,14 @@ from runtime.sites.real_sites import (
     write_events,
 )
 from situ.core.errors import SituError
+from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
 from situ.runtime.sites.process.deploying import Control
+from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
 from situ.runtime.sites.wire.frames import SCHEMA, Frame, to_wire
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import client_of
-from situ.service.certificates import Credentials, identity_of
+from situ.runtime.sites.wire.producing import Producer
+from situ.service.certificates import Credentials, identity_of, make_producer_keys, producer_identity
 
 pytestmark = [pytest.mark.jit_only, pytest.mark.storm]
 
@@ -134,3 +138,38 @@ def test_a_message_of_a_gigabyte_is_refused_and_harms_nobody(tmp_path: Path) -> 
         assert (times, reason.endswith("bytes, and at most 67,108,864 are taken")) == (1, True)
         assert run_to_end(sites) == 0
     assert results(tmp_path / "out") == expected(files)
+
+
+def test_rows_that_are_pushed_to_a_site_that_is_killed_are_taken_once(tmp_path: Path) -> None:
+    rng = random.Random(24)
+    query = "stream Ping(n int, ts int) time ts in ms\nsubscribe Pong detect Ping as p assign n = p.n"
+    places = {"Pong": OperatorPlace("town")}
+    plan = DeployedPlan(1, query, {"Ping": ("north",)}, places, ("town",), bounded=True)
+    arguments = {
+        "north": SiteArguments({"Ping": "flight://sensor"}),
+        "south": SiteArguments(),
+        "town": SiteArguments(out=str(tmp_path / "out")),
+    }
+    sites = LocalSites(NETWORK, arguments, tmp_path / "up", proxied=False)
+    keys = make_producer_keys(["sensor"], tmp_path / "up" / "keys")["sensor"]
+    sensor = Identities.of("sensor", NETWORK.names, Credentials.read(keys, producer_identity("sensor")))
+    try:
+        sites.start()
+        control = Control(sites.control, sites.addresses)
+        control.deploy(plan, ("north", "town"))
+        producer, kills = Producer(sensor, "north", sites.addresses["north"], "Ping"), 0
+        for first in range(0, 200_000, 500):
+            numbers = range(first, first + 500)
+            producer.send(pa.table({"n": numbers, "ts": numbers}))
+            if rng.random() < 0.02:
+                kills += 1
+                sites.kill("north")
+                sites.start(["north"])
+        producer.end()
+        producer.flush()
+        producer.close()
+        until(lambda: is_over(control.status("town")))
+    finally:
+        sites.close()
+    assert kills >= 5
+    assert pq.read_table(tmp_path / "out" / "Pong")["n"].to_pylist() == list(range(200_000))
