@@ -47,6 +47,7 @@ class Measurement:
     seconds: float
     cold_seconds: float
     peer: PeerRun | None = None
+    hops: dict[str, float] | None = None  # where it is asked for, seconds by `place: hop`
 
     @property
     def events_per_s(self) -> float:
@@ -79,6 +80,8 @@ class Measurement:
                 "events_per_s": round(self.peer.events_per_s),
             }
             figures["ratio"] = round(self.ratio, 2)
+        if self.hops is not None:
+            figures["timing"] = {hop: round(seconds, 3) for hop, seconds in self.hops.items()}
         return figures
 
 

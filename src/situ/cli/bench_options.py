@@ -39,6 +39,7 @@ class BenchOptions:
             show_default=False,
         ),
     ] = None
+    timing: Annotated[bool, typer.Option("--timing", help="Show where the time of one more run went.")] = False
     master: Master = None
     conf: Conf = None
     as_json: AsJson = False

@@ -75,7 +75,7 @@ def test_what_is_no_dataframe_of_sparks(spark: SparkSession) -> None:
     wrong = {
         "a DataFrame of pandas, and not": (pd.DataFrame({"car": ["a"]}), "spark.createDataFrame(...)"),
         "Table of pyarrow": (ROWS, "takes it as it is"),
-        "the text 'cars.parquet'": ("cars.parquet", "spark.read.parquet('cars.parquet')"),
+        "the text 'cars.parquet'": ("cars.parquet", "situ.read(spark, 'parquet', 'cars.parquet')"),
         "PosixPath of pathlib": (Path("cars.parquet"), "situ.Engine(query).run({'Car': 'cars.parquet'})"),
         "list of builtins": ([1], "{'Car': spark.read.parquet(...)}"),
         "a DataFrame of pandas on Spark": (spark.range(1).pandas_api(), "df.to_spark()"),
