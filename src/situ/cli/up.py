@@ -82,7 +82,9 @@ class UpSummary:
         return self.results.to_json() | {
             "operators": {name: place.site for name, place in self.plan.operators.items()},
             "root": self.plan.results[0],
-            "links": [{"from": a, "to": b, **asdict(link)} for (a, b), link in self.links.items()],
+            "links": [
+                {"from": a, "to": b, "frames": link.frames, "bytes": link.bytes} for (a, b), link in self.links.items()
+            ],
             "restarts": self.restarts,
         }
 
