@@ -78,7 +78,7 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     """Every figure, as soon as it is there."""
     for workload, bars in BESIDE_FLINKCEP:
         yield from _beside_flinkcep(workload, bars, say)
-    yield from _spark_speed(say)
+    yield from _speed(say)
     for engine in ENGINES:
         yield from _growth(engine, say)
         yield _many_queries(engine, cache, say)
@@ -200,12 +200,14 @@ def _rules(say: Say) -> Iterator[BenchFigure]:
     yield from figures_of(rules.SECTIONS, say)
 
 
-def _spark_speed(say: Say) -> Iterator[BenchFigure]:
-    """Measures Spark beside its SQL, and its fixed costs; `python -m situ.bench.spark_speed` has these alone."""
-    from situ.bench import spark_speed
+def _speed(say: Say) -> Iterator[BenchFigure]:
+    """Measures Spark beside its SQL, and fixed costs; `python -m situ.bench.spark_speed` and `python -m
+    situ.bench.embedded_speed` have these alone."""
+    from situ.bench import embedded_speed, spark_speed
     from situ.bench.sections import figures_of
 
     yield from figures_of(spark_speed.SECTIONS, say)
+    yield from figures_of(embedded_speed.SECTIONS, say)
 
 
 def _simulated_sites(say: Say) -> Iterator[BenchFigure]:

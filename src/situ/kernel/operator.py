@@ -54,6 +54,8 @@ class Context:
 
     `ordered`: the order of events with equal times matters, and the attributes that decide it are there.
 
+    `in_order`: complex events come out in order of time. Where nobody keeps their order, they need not be sorted.
+
     `start_us`: when silences that come first begin, in a rule without groups.
     """
 
@@ -66,6 +68,7 @@ class Context:
     ordered: bool = True
     start_us: int | None = None
     own_us: tuple[int, int] | None = None
+    in_order: bool = True
 
     @property
     def located(self) -> bool:

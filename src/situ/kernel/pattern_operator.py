@@ -358,7 +358,7 @@ class CaseRun:
     def _in_order(self, matches: Matches, store: Store) -> Matches:
         """By time, then by the event that completed them; of rules that run as one, rule by rule."""
         if RULE not in self.context.group_by:
-            return in_order(matches)
+            return in_order(matches) if self.context.in_order else matches
         rules = store.columns[f"group.{RULE}"].to_numpy(zero_copy_only=False)[matches.completing]
         if is_sorted_by(rules, matches.time, matches.completing):
             return matches
@@ -566,16 +566,16 @@ class PatternOperator:
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         produced = [case.process(inputs, before) for case in self.cases]
         return Produced(
-            _merged([p.events for p in produced]),
-            _merged([p.timed_out for p in produced]),
+            _merged([p.events for p in produced], self.context.in_order),
+            _merged([p.timed_out for p in produced], self.context.in_order),
             min(p.low_watermark for p in produced),
             pa.concat_tables([p.selections for p in produced]) if self.context.provenance else None,
         )
 
 
-def _merged(batches: list[Batch]) -> Batch:
-    """Several batches in order of time."""
+def _merged(batches: list[Batch], in_order: bool) -> Batch:
+    """Several batches as one, in order of time if that is asked for."""
     if len(batches) == 1:
         return batches[0]
     joined = concat(batches)
-    return joined.take(np.argsort(joined.times, kind="stable"))
+    return joined.take(np.argsort(joined.times, kind="stable")) if in_order else joined

@@ -38,8 +38,9 @@ subscribe Rise
   assign   key = a.key, a = a.id, b = b.id
   group by key
 subscribe Busy
-  detect   count Reading as r over 7 s every 7 s
-  assign   n = count(r)
+  aggr every 7 s
+  detect   Reading
+  assign   n = count(Reading)
   group by key
 """
 
@@ -174,6 +175,13 @@ def test_what_a_rule_reads_after_its_slice(rule: str, reach_s: int | None) -> No
 
 # ---- on Spark
 
+#: How a detection says that it reads files.
+WORDS = {
+    "slices": "files of Reading: 2 slices of time, each with the 10 s that follow",
+    "packets": "files of Reading: 5 splits, packed",
+    "spark": "read Reading",
+}
+
 
 def found(detection: situ.Detection) -> Counter[tuple[Any, ...]]:
     """All rows of the tagged table, whatever the order of its columns."""
@@ -198,7 +206,9 @@ def test_files_are_read_alike_by_situ_and_by_spark(
     for way in ("slices", "packets", "spark"):
         spark.conf.set(SETTING, way)
         try:
-            answers[way] = found(situ.detect(graph, streams))
+            detection = situ.detect(graph, streams)
+            answers[way] = found(detection)
+            assert str(detection).startswith(WORDS[way])
             rejected = situ.detect(graph, streams).rejected.count()
         finally:
             spark.conf.unset(SETTING)

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from situ.core.errors import InputError, SituWarning, did_you_mean
 from situ.core.functions import Function, Functions
 from situ.core.functions import default as default_functions
-from situ.core.time import time_to_micros
+from situ.core.time import format_duration, time_to_micros
 from situ.graph.describe import schema_text
 from situ.graph.html import svg_to_image, table_to_html
 from situ.graph.operators import OperatorGraph
@@ -65,6 +65,7 @@ from situ.runtime.spark.stages.output import (
 )
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
 from situ.runtime.spark.stages.shards import PACKETS, begin_packets
+from situ.runtime.spark.stages.slice_run import SliceRun
 from situ.runtime.spark.stages.split_packer import SplitPacker
 from situ.runtime.spark.stages.timed_task import in_task
 
@@ -175,7 +176,18 @@ def detect_inputs(
         for name, input_ in inputs.items()
         if name not in own
     ]
-    return Detection(plan, output, found, reduce(DataFrame.union, rejected) if rejected else None)
+    by_files = tuple(_in_words(name, files, slice_run) for name, files in own.items())
+    return Detection(plan, output, found, reduce(DataFrame.union, rejected) if rejected else None, by_files)
+
+
+def _in_words(stream: str, files: OwnFiles, slice_run: SliceRun | None) -> str:
+    """How the files of a stream are read."""
+    if slice_run is None:
+        return f"files of {stream}: {len(files.splits):,} splits, packed by the tasks that read them"
+    count = len(slice_run.slices)
+    after = f", {'each ' * (count > 1)}with the {format_duration(slice_run.reach_us)} that follow"
+    slices = f"{count:,} slice{'s' * (count > 1)} of time{after * (slice_run.reach_us > 0)}"
+    return f"files of {stream}: {slices}; nothing is shuffled"
 
 
 def _session_of(given: StreamInput | OwnFiles) -> SparkSession:
@@ -243,6 +255,7 @@ class Detection:
     output: TaggedOutput
     found: DataFrame
     rejected_rows: DataFrame | None  # those that are not among `found`
+    files: tuple[str, ...] = ()  # how files that situ opens itself are read, in words
 
     @property
     def events(self) -> DataFrame:
@@ -334,7 +347,7 @@ class Detection:
         return rows.select(*attributes, "_time", *extent)
 
     def __str__(self) -> str:
-        return str(self.plan)
+        return "\n".join((*self.files, str(self.plan)))
 
     def __repr__(self) -> str:
         """The subscriptions and their columns; `print` shows the plan."""

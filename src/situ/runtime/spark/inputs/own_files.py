@@ -6,6 +6,7 @@ Rows of a DataFrame go from Java to Python; these never meet Java. So a run has 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal as OneOf
@@ -33,6 +34,8 @@ SETTING = "spark.situ.files"
 Way: TypeAlias = OneOf["slices", "packets", "spark"]
 _WAYS: tuple[Way, ...] = ("slices", "packets", "spark")
 
+#: Footers that are read side by side.
+_FOOTERS_AT_ONCE = 8
 #: Tasks that pack rows: so many for each that runs at once, and more where there are more rows.
 _WAVES, _ROWS_OF_TASK = 2, 8_000_000
 
@@ -103,11 +106,12 @@ def open_files(spark: SparkSession, path: str | Path, stream: Stream) -> OwnFile
     if format_ != "parquet" or way_of(spark) == "spark":
         return files_to_input(spark, path, stream)
     root = Root.of(Path(path))
-    opened = [ParquetFile.checked(file, stream) for file in files]
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="situ-footers") as pool:
+        opened = list(pool.map(lambda file: ParquetFile.checked(file, stream), files))
+        of_files = list(pool.map(lambda f: list(splits_of(f, root.absolute_path(f.path), stream)), opened))
     if _has_zoneless(opened, stream, root) and spark.conf.get("spark.sql.session.timeZone") not in ("UTC", "Etc/UTC"):
         return files_to_input(spark, path, stream)
-    splits = [split for file in opened for split in splits_of(file, root.absolute_path(file.path), stream)]
-    return OwnFiles(spark, stream, root, told_apart(splits))
+    return OwnFiles(spark, stream, root, told_apart([split for splits in of_files for split in splits]))
 
 
 def way_of(spark: SparkSession) -> Way:

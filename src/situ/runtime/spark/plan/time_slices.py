@@ -45,19 +45,32 @@ def plan_reach_us(plan: SparkPlan) -> int | None:
     it; None where some rule does not, or reads what others make in other slices."""
     if len(plan.stages) != 1 or plan.moving:
         return None
-    reaches = []
+    before = judged_before(plan)
+    reaches, found = [0], set[str]()
     for operator in (operator for route in plan.stages[0].routes for operator in route.operators):
-        from_streams = [plan.read(name) is not None for name in operator.inputs]
-        if not all(from_streams):
-            # What is found is found once, and may be judged once more by itself.
-            if any(from_streams) or not isinstance(partitioning_of(operator), Anywhere):
-                return None
-            continue
+        from_before = {*operator.inputs} <= before or operator.name in before
         reach = reach_us(operator.rule)
-        if isinstance(reach, str):
+        if isinstance(partitioning_of(operator), Anywhere):
+            # What is found in a slice is found once, and may be judged once more by itself.
+            if not from_before and not {*operator.inputs} <= found:
+                return None
+        elif isinstance(reach, str) or not from_before:
             return None
-        reaches.append(reach)
-    return max(reaches, default=None)
+        else:
+            reaches.append(reach)
+        if operator.name not in before:
+            found.add(operator.name)
+    return max(reaches)
+
+
+def judged_before(plan: SparkPlan) -> frozenset[str]:
+    """Streams, and what is judged of their events one by one: what happens when its event does. A task makes these of
+    all that it reads, and only those of its slice are its own."""
+    before = {read.stream.name for read in plan.reads}
+    for operator in plan.plain.operators:  # inputs first
+        if isinstance(partitioning_of(operator), Anywhere) and {*operator.inputs} <= before:
+            before.add(operator.name)
+    return frozenset(before)
 
 
 def time_slices(parts: Sequence[TimedRows], reach_us: int, tasks: int) -> tuple[TimeSlice, ...]:

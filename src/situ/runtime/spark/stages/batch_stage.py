@@ -211,7 +211,7 @@ class StageRun:
     def _run_operators(self, stage: Stage, arrived: Arrived, owns: bool) -> Iterator[pa.RecordBatch]:
         """All operators of the stage on all that has come; then the input ends. `owns`: those that one task owns begin
         here, at the start of the query."""
-        programs = stage_programs(self.plan, stage, loaded(self.functions), owns)
+        programs = stage_programs(self.plan, stage, loaded(self.functions), owns, in_order=False)
         running = StageFlow.of(self.plan, stage, programs, memory_of_task(self.memory_bytes))
         for (route, name), port in running.ports.items():
             with hop("unpacking"):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
 from situ.core.time import END
+from situ.kernel.operator import Produced
 from situ.runtime.embedded.pieces import StreamReader, read_in_order
 from situ.runtime.spark.inputs.splits import SplitChunk, SplitFiles, SplitReader
 from situ.runtime.spark.plan.plan import Read, SparkPlan
-from situ.runtime.spark.plan.time_slices import TimeSlice, is_read
+from situ.runtime.spark.plan.time_slices import TimeSlice, is_read, judged_before
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
 from situ.runtime.spark.stages.batch_stage import tagged
@@ -41,7 +43,7 @@ class SliceRun:
         """What begins in a slice. Rows come in order of time, piece by piece, and go as soon as windows are over."""
         (stage,) = self.plan.stages
         own_us = part.since_us, part.until_us
-        programs = stage_programs(self.plan, stage, loaded(()), owns=False, own_us=own_us)
+        programs = stage_programs(self.plan, stage, loaded(()), owns=False, own_us=own_us, in_order=False)
         running = StageFlow.of(self.plan, stage, programs, memory_of_task(self.memory_bytes))
         ports = {name: [port for port in running.ports.values() if port.type == name] for name in self.files}
         columns_read = running.flow.columns_read
@@ -59,10 +61,23 @@ class SliceRun:
                 yield self.output.rejected(piece.stream, piece.rejected.combine_chunks().to_batches()[0])
             for port in ports[piece.stream]:
                 running.flow.add(port, piece.batch)
-            yield from tagged(self.output, running.flow.advance(following))
+            yield from self._own(part, running.flow.advance(following))
             is_over = following == END
         if not is_over:
-            yield from tagged(self.output, running.flow.advance(END))
+            yield from self._own(part, running.flow.advance(END))
+
+    @cached_property
+    def _judged_before(self) -> frozenset[str]:
+        return judged_before(self.plan)
+
+    def _own(self, part: TimeSlice, produced: Mapping[str, Produced]) -> Iterator[pa.RecordBatch]:
+        """What is the slice's own of what operators gave. Those that compare events know it; what is judged of single
+        events was judged of all that the task has read."""
+        for name in self._judged_before & produced.keys():
+            events = produced[name].events
+            is_own = (events.times >= part.since_us) & (events.times < part.until_us)
+            produced = {**produced, name: replace(produced[name], events=events.take(is_own))}
+        yield from tagged(self.output, produced)
 
 
 @dataclass(frozen=True)
