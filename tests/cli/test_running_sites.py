@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.command import situ
-from runtime.sites.real_sites import until
+from runtime.sites.counting_sink import CountingSink
 from situ.cli import site_status
 from situ.io.permissions import PRIVATE
 from situ.network.load import load_network
@@ -36,8 +37,16 @@ subscribe High
 CONTROL = ("--network", "net.json", "--keys", "keys/control")
 
 
+@dataclass
+class Running:
+    """Sites in threads, and the sink of one of them."""
+
+    threads: list[threading.Thread]
+    sink: CountingSink
+
+
 @pytest.fixture
-def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, SiteProcess]]:
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """Two sites, field with a producer `sensor` and hall with a sink, that have certificates and no plan."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(site_status, "_BETWEEN_S", 0.0)
@@ -46,18 +55,19 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
     Path("net.json").write_text(json.dumps({"sites": sites, "links": [{"a": "field", "b": "hall", "latency_ms": 1}]}))
     code, out, _ = situ("keys", "net.json", "--out", "keys", "--producer", "sensor", "--json")
     assert (code, json.loads(out)["producers"]) == (0, {"sensor": "keys/producers/sensor"})
-    processes = {name: site_process(name, tmp_path) for name in ports}
-    threads = [threading.Thread(target=process.run) for process in processes.values()]
+    sink = CountingSink()
+    processes = [site_process(name, tmp_path, sink) for name in ports]
+    threads = [threading.Thread(target=process.run) for process in processes]
     for thread in threads:
         thread.start()
-    yield processes
-    for process in processes.values():
+    yield Running(threads, sink)
+    for process in processes:
         process.stop()
     for thread in threads:
         thread.join()
 
 
-def site_process(name: str, directory: Path) -> SiteProcess:
+def site_process(name: str, directory: Path, sink: CountingSink) -> SiteProcess:
     addresses = {site.name: SiteAddress.parse(str(site.address)) for site in load_network("net.json").sites}
     credentials = Credentials.read(Path("keys", "sites", name), identity_of(name))
     pushed = "flight://sensor"
@@ -68,7 +78,7 @@ def site_process(name: str, directory: Path) -> SiteProcess:
         Identities.of(name, addresses, credentials),
         {"Ping": source_names(pushed)} if name == "field" else {},
         lambda stream, source, plan: open_site_source(pushed, stream, plan, directory / name, producer=source),
-        lambda plan: open_site_sink(str(directory / "out"), "parquet", plan, directory / name, PRIVATE),
+        lambda plan: sink.over(open_site_sink(str(directory / "out"), "parquet", plan, directory / name, PRIVATE)),
         say=lambda text: None,
     )
     return SiteProcess(setup, MemoryJournal())
@@ -88,25 +98,21 @@ def push(*rows: tuple[int, int], further: tuple[str, ...] = ()) -> tuple[int, st
     return code, out + error
 
 
-def written(hall: SiteProcess) -> int:
-    return sum(hall.report()["process"]["written"].values())
-
-
 def found() -> list[int]:
     return sorted(pq.read_table(Path("out", "High"))["n"].to_pylist())
 
 
-def test_a_live_stream_tells_time_without_events(running: dict[str, SiteProcess]) -> None:
+def test_a_live_stream_tells_time_without_events(running: Running) -> None:
     write_plan("stream Ping(n int, ts timestamp) time ts\nsubscribe High detect Ping(n > 5) as p assign n = p.n")
     code, out, error = situ("deploy", "plan.json", *CONTROL, "--live", "Ping")
     assert (code, out.strip()) == (0, "version 1 runs at 2 sites"), error
     Path("pings.csv").write_text(f"n,ts\n7,{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}\n")
     assert push() == (0, "1 rows, 0 before\n")
-    until(lambda: written(running["hall"]) == 1)  # nothing followed it
+    running.sink.wait_for(1)  # nothing followed it
     assert "--live Pong: the query has no such stream" in situ("deploy", "plan.json", *CONTROL, "--live", "Pong")[2]
 
 
-def test_deploy_status_push_and_stop(running: dict[str, SiteProcess]) -> None:
+def test_deploy_status_push_and_stop(running: Running) -> None:
     code, told = push((1, 1))
     assert (code, "no plan reads Ping at field yet" in told) == (1, True)
     write_plan(QUERY)
@@ -114,7 +120,7 @@ def test_deploy_status_push_and_stop(running: dict[str, SiteProcess]) -> None:
     assert (code, out.strip()) == (0, "version 1 runs at 2 sites"), error
     assert push((7, 2), (3, 3), (8, 9)) == (0, "4 rows, 0 before\n")
     assert push((9, 10)) == (0, "1 rows, 4 before\n")
-    until(lambda: written(running["hall"]) == 2)  # 9 waits for time
+    running.sink.wait_for(2)  # 9 waits for time
     assert found() == [7, 8]
 
     code, out, _ = situ("status", *CONTROL, "--json")
@@ -122,8 +128,7 @@ def test_deploy_status_push_and_stop(running: dict[str, SiteProcess]) -> None:
     assert (code, field["site"], hall["operators"], field["restarts"]) == (0, "field", ["High"], 0)
     assert field["report"]["rows"]["admitted"] == 5
     assert hall["memory_bytes"] > 0
-    assert field["report"]["process"]["links"]["hall"]["events"] == 3  # others do not matter there
-    assert hall["report"]["process"]["links"]["field"]["acknowledgements"] >= 1
+    assert field["report"]["process"]["links"]["hall"]["bytes"] > 0
     code, out, _ = situ("status", *CONTROL)
     assert code == 0
     assert "High" in out
@@ -140,15 +145,11 @@ def test_deploy_status_push_and_stop(running: dict[str, SiteProcess]) -> None:
     code, out, _ = situ("status", *CONTROL, "--json")
     assert [site["report"]["version"] for site in json.loads(out)] == [2, 2]
     assert push((6, 19), (6, 20), (2, 20), (4, 21), (99, 30), further=("--end",))[0] == 0
-    until(lambda: written(running["hall"]) == 6)
+    running.sink.wait_for(6)
     assert found() == [2, 4, 6, 7, 8, 9]
 
     code, out, _ = situ("stop", *CONTROL, "--json")
     assert (code, json.loads(out)) == (0, {"field": "stops", "hall": "stops"})
-    until(lambda: all("does not answer" in told for told in stopped()))
-
-
-def stopped() -> list[str]:
-    code, out, _ = situ("stop", *CONTROL, "--json")
-    assert code == 0
-    return list(json.loads(out).values())
+    for thread in running.threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in running.threads)

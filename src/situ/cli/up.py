@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,6 @@ class LinkTotals:
 
     frames: int = 0
     bytes: int = 0
-    events: int = 0
-    requests: int = 0
-    questions: int = 0
-    acknowledgements: int = 0
 
 
 @dataclass
@@ -86,7 +82,9 @@ class UpSummary:
         return self.results.to_json() | {
             "operators": {name: place.site for name, place in self.plan.operators.items()},
             "root": self.plan.results[0],
-            "links": [{"from": a, "to": b, **asdict(link)} for (a, b), link in self.links.items()],
+            "links": [
+                {"from": a, "to": b, "frames": link.frames, "bytes": link.bytes} for (a, b), link in self.links.items()
+            ],
             "restarts": self.restarts,
         }
 
@@ -301,7 +299,7 @@ def _from_anywhere(address: str) -> str:
 
 def _links(reports: dict[str, dict[str, Any]]) -> dict[tuple[str, str], LinkTotals]:
     return {
-        (site, to): LinkTotals(**{field.name: link[field.name] for field in fields(LinkTotals)})
+        (site, to): LinkTotals(link["frames"], link["bytes"])
         for site, report in sorted(reports.items())
         for to, link in sorted(report["process"]["links"].items())
     }

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runtime.sites.real_sites import until
+from runtime.sites.counting_sink import CountingSink
 from situ.core.errors import InputError
 from situ.io.permissions import PRIVATE
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace, plan_to_json
@@ -62,8 +62,9 @@ def pings(first: int, count: int) -> pa.Table:
 
 
 @contextmanager
-def hub(keys: Path, directory: Path, journal: MemoryJournal) -> Iterator[SiteProcess]:
+def hub(keys: Path, directory: Path, journal: MemoryJournal, sink: CountingSink | None = None) -> Iterator[SiteProcess]:
     """A site in this process, that runs the plan."""
+    counting = sink or CountingSink()
     setup = SiteSetup(
         "hub",
         SiteAddress("127.0.0.1", 0),
@@ -71,7 +72,7 @@ def hub(keys: Path, directory: Path, journal: MemoryJournal) -> Iterator[SitePro
         Identities.of("hub", ["hub"], Credentials.read(keys / "sites" / "hub", identity_of("hub"))),
         {"Ping": source_names(ADDRESS)},
         lambda stream, name, plan: open_site_source(ADDRESS, stream, plan, directory, producer=name),
-        lambda plan: open_site_sink(str(directory / "out"), "parquet", plan, directory, PRIVATE),
+        lambda plan: counting.over(open_site_sink(str(directory / "out"), "parquet", plan, directory, PRIVATE)),
     )
     process = SiteProcess(setup, journal)
     thread = threading.Thread(target=process.run)
@@ -99,7 +100,8 @@ def test_rows_of_two_producers_are_taken_once_each(keys: Path, tmp_path: Path) -
         left.flush()
         assert left.taken == left.next == 1000
         left.close()
-    with hub(keys, tmp_path, journal) as site:  # another life of the site, and of the producer
+    sink = CountingSink()
+    with hub(keys, tmp_path, journal, sink) as site:  # another life of the site, and of the producer
         left, right = producer(keys, "left", site.address), producer(keys, "right", site.address)
         assert (left.next, right.next) == (1000, 0)
         right.send(pings(5000, 10))
@@ -111,7 +113,7 @@ def test_rows_of_two_producers_are_taken_once_each(keys: Path, tmp_path: Path) -
         again = producer(keys, "left", site.address)
         assert again.next == 201_001  # the end has a number, too
         again.close()
-        until(lambda: site.report()["versions"]["1"]["over"])
+        sink.wait_for(201_010)
         assert site.report()["rows"]["admitted"] == 200_010
     assert found(tmp_path) == sorted([*range(201_000), *range(5000, 5010)])
 

@@ -8,16 +8,6 @@ from typing import Any
 from situ.runtime.sites.messages import LogName
 from situ.service.prometheus import Metric, metrics_to_text
 
-#: What is counted of each link, apart.
-_SENT = {
-    "frames": "Frames sent to a site.",
-    "bytes": "Bytes sent to a site.",
-    "events": "Events sent to a site, repetitions included.",
-    "requests": "Requests to pull events sent to a site.",
-    "questions": "Questions about time sent to a site.",
-    "acknowledgements": "Positions in a site's logs sent to it.",
-}
-
 
 def site_metrics(report: dict[str, Any]) -> str:
     """The figures of one site, each log and link apart."""
@@ -86,7 +76,7 @@ def _metrics(report: dict[str, Any]) -> Iterator[Metric]:
         "Frames and connections that were refused.",
         {"": sum(process["refused"].values()) + report["refused_messages"]},
     )
-    for name, about in _SENT.items():
+    for name, about in (("frames", "Frames sent to a site."), ("bytes", "Bytes sent to a site.")):
         yield f"situ_site_sent_{name}_total", "counter", about, {_to(site): link[name] for site, link in links}
     yield (
         "situ_site_link_up",

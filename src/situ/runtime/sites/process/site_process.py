@@ -12,7 +12,6 @@ import secrets
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -45,13 +44,7 @@ from situ.runtime.sites.messages import (
     ControlAnswer,
     ControlMessage,
     Go,
-    LogBatch,
-    PeerMessage,
-    Position,
     Prepare,
-    PullRequest,
-    Question,
-    Relayed,
     StatusQuestion,
     StatusReport,
     message_of,
@@ -74,8 +67,6 @@ from situ.runtime.sites.wire.producing import NotNowError
 ADDRESS_FILE = "address"
 #: The requests of control.
 MESSAGE, STOP = "message", "stop"
-#: What is counted apart of what is sent to other sites, beside events.
-_COUNTED: dict[type, str] = {PullRequest: "requests", Question: "questions", Position: "acknowledgements"}
 #: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
 _ANSWER_S = 120.0
 #: The name of the source of a stream, where it is no producer that has one itself.
@@ -123,7 +114,6 @@ class SiteProcess:
         self._has_ended = False
         self._received = {"frames": 0, "bytes": 0}
         self._links: dict[str, str] = {}
-        self._sent: defaultdict[str, Counter[str]] = defaultdict(Counter)
         word = secrets.token_hex(8)
         self._site = SiteCore(setup.name, journal, self._make_host, setup.sources, self._begun, word, settings)
         self._endpoint: Endpoint | None = None
@@ -224,12 +214,10 @@ class SiteProcess:
             case Append(commit):
                 self._commits.put(commit)
             case Send(to, message):
-                if self._send(to, lambda: Frame(*message_to_parts(message))):
-                    self._count(to, message)
-            case SendEntry(to, log, first=first, following=following):
+                self._send(to, lambda: Frame(*message_to_parts(message)))
+            case SendEntry(to, log, first=first):
                 rows, own = self._journal.rows, self._setup.name
-                if self._send(to, lambda: Frame(*message_to_parts(action.message(own, rows(log, first))))):
-                    self._sent[to]["events"] += following - first
+                self._send(to, lambda: Frame(*message_to_parts(action.message(own, rows(log, first)))))
             case WriteEntry():
                 assert self._sink is not None
                 self._sink.write(action)
@@ -249,19 +237,11 @@ class SiteProcess:
     def _threads_of(self, stream: str) -> list[SourceThread]:
         return [thread for (of, _), thread in self._sources.items() if of == stream]
 
-    def _send(self, to: str, make: Callable[[], Frame]) -> bool:
-        """Whether there was a connection that took it."""
+    def _send(self, to: str, make: Callable[[], Frame]) -> None:
         if to not in self._outgoing and to in self._setup.addresses:
             self._connect(to)
-        # A way that somebody wrote on a message may lead nowhere.
-        return to in self._outgoing and self._outgoing[to].send(make)
-
-    def _count(self, to: str, message: PeerMessage) -> None:
-        said = message.message if isinstance(message, Relayed) else message
-        if isinstance(said, LogBatch):
-            self._sent[to]["events"] += said.following - said.first
-        else:
-            self._sent[to][_COUNTED.get(type(said), "others")] += 1
+        if to in self._outgoing:  # a way that somebody wrote on a message may lead nowhere
+            self._outgoing[to].send(make)
 
     def _commit_all(self) -> None:
         """In a thread of its own: one commit after the other."""
@@ -345,7 +325,6 @@ class SiteProcess:
             "refused": dict(self._endpoint.refused) if self._endpoint else {},
             "links": {
                 site: {"up": link.is_up, "frames": link.frames, "bytes": link.bytes, "waits": self._links.get(site, "")}
-                | {what: self._sent[site][what] for what in ("events", *_COUNTED.values())}
                 for site, link in self._outgoing.items()
             },
         }
