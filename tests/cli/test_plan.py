@@ -77,7 +77,7 @@ def test_the_answer_as_json(files: Path) -> None:
     found = answer(files)
     assert list(found) == [
         "mechanism", "cost", "naive_cost", "transmission_factor", "latency_ms", "seconds", "root", "operators",
-        "pareto", "lower_bound", "overloaded_links", "warnings",
+        "pareto", "lower_bound", "packets", "outputs", "overloaded_links", "warnings",
     ]  # fmt: skip
     # Load goes to root once for Surge's half and Outage's whole: mid has two hops to it, east one; Alarm has 3 and 2.
     assert found["naive_cost"] == pytest.approx(5 + 3 * 2 + 0.02 * 3 + 0.01 * 2)
@@ -308,7 +308,8 @@ def test_no_mechanism_finds_a_plan(files: Path) -> None:
 def test_a_comparison_for_people(files: Path) -> None:
     code, out, _ = run("compare", files, "--root", "root", "--mechanism", "naive")
     assert code == 0
-    (row,) = [line.split() for line in out.splitlines() if "naive  " in line and "cost" not in line]
+    row, objectives = [line.split() for line in out.splitlines() if "naive  " in line and "cost" not in line]
+    assert objectives[:3] == ["naive", "latency,", "overhead"]
     assert row[:4] == ["naive", "11.08", "100.0%", "9"]
     assert "(links overloaded)" in " ".join(out.split())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from situ.cli.planning_options import PlanOptions, ProblemOptions
@@ -21,7 +21,9 @@ from situ.placement.evaluate import evaluate
 from situ.placement.finish import naive_placement
 from situ.placement.from_graph import problem_of
 from situ.placement.link_load import LinkLoad, overloaded_links
+from situ.placement.measures import measures_of
 from situ.placement.mechanisms import mechanism
+from situ.placement.overhead import control_packets
 from situ.placement.picture import plan_to_svg
 from situ.placement.plan import Plan, plan_to_json
 from situ.placement.problem import Limits, Problem
@@ -64,6 +66,8 @@ class PlanResult:
             "operators": plan["operators"],
             "pareto": plan["pareto"],
             "lower_bound": plan["lower_bound"],
+            "packets": control_packets(self.problem, self.plan),
+            "outputs": {name: asdict(each) for name, each in measures_of(self.problem, self.plan).items()},
             "overloaded_links": [overloaded_to_json(load) for load in self.overloaded],
             "warnings": list(self.warnings),
         }
@@ -106,6 +110,7 @@ def question_of(options: ProblemOptions, functions: str | None) -> PlanQuestion:
         weight="price" if options.price else "hops",
         limits=limits,
     )
+    problem = replace(problem, seed=options.seed, radius=options.radius)
     return PlanQuestion(problem, (*warnings(without_latency_demands(graph)), *standing_still(graph)))
 
 
