@@ -98,21 +98,21 @@ def show_comparison(compared: PlanComparison) -> None:
 def objectives_table(compared: PlanComparison) -> Table:
     """What each mechanism serves, and what its plan means for that: the worst of all outputs."""
     table = Table(box=box.SIMPLE)
-    for name in ("mechanism", "serves"):
-        table.add_column(name, no_wrap=name == "mechanism")
-    for name in ("hops", "load/s", "under way", "packets/broker"):
-        table.add_column(name, justify="right")
+    table.add_column("mechanism", no_wrap=True)
+    for name in ("hops", "load/s", "under way", "packets\n/broker"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("serves")
     for name, planned in compared.plans.items():
         if planned is None:
             continue
         measures = measures_of(planned.problem, planned.plan).values()
         row = (
             name,
-            ", ".join(OBJECTIVES[name]) or "-",
             f"{max(each.hops for each in measures)}",
             f"{max(each.load_per_s for each in measures):,.4g}",
             f"{max(each.bandwidth_delay for each in measures):,.3g}",
             f"{packets_per_broker(planned.problem, planned.plan):,.4g}",
+            ", ".join(OBJECTIVES[name]) or "-",
         )
         table.add_row(*map(Text, row))
     return table

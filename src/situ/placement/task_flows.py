@@ -168,13 +168,14 @@ class TaskFlows:
     def capacities(self) -> dict[Resource, float]:
         """The channels of sites and the capacities of links, as far as they have limits."""
         network = self.problem.network
-        channels = {n: site.channel_per_s for n, site in enumerate(network.sites) if site.channel_per_s is not None}
-        links = {
-            _ends(network.number(link.a), network.number(link.b)): link.capacity_per_s
-            for link in network.links
-            if link.capacity_per_s is not None
-        }
-        return {**channels, **links}
+        capacities: dict[Resource, float] = {}
+        for number, site in enumerate(network.sites):
+            if site.channel_per_s is not None:
+                capacities[number] = site.channel_per_s
+        for link in network.links:
+            if link.capacity_per_s is not None:
+                capacities[_ends(network.number(link.a), network.number(link.b))] = link.capacity_per_s
+        return capacities
 
     @cached_property
     def _is_limited(self) -> bool:
