@@ -13,7 +13,7 @@ from situ.lab.sumo_trace import read_trace, write_trace
 
 def test_it_is_like_the_first_one_and_small() -> None:
     assert trace().schema == ingolstadt.trace().schema
-    assert len(trace()["vehicle"].unique()) == 1_499
+    assert len(trace()["vehicle"].unique()) == 1_999
     assert FILE.stat().st_size < 2_000_000
 
 

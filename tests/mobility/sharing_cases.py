@@ -10,7 +10,7 @@ import pyarrow as pa
 from mobility.interests_by_words import Row
 from mobility.quality_by_words import Judging, Shared, shared_deliveries
 from mobility.test_moving import SCHEMA, STREAMS
-from mobility.test_quality import DEFINED, INTERESTS, QUALITIES, RULES, crowded
+from mobility.test_quality import ALL_RULES, DEFINED, INTERESTS, QUALITIES, crowded
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 
@@ -33,7 +33,7 @@ class SharingCase:
 
     def subscription(self, name: str = "Near") -> str:
         focal = self.clauses.split()[1]
-        return f"subscribe {name} for {focal}(id)\n  {RULES[self.rule][0]}\n  {self.clauses}\n"
+        return f"subscribe {name} for {focal}(id)\n  {ALL_RULES[self.rule][0]}\n  {self.clauses}\n"
 
     @property
     def text(self) -> str:
@@ -51,7 +51,7 @@ class SharingCase:
     def truth(self) -> tuple[list[Shared], Judging]:
         """What everyone gets, and how that was decided, by words."""
         leaves = (lambda row: row["v"] == 4) if "leave when" in self.clauses else (lambda row: False)
-        return shared_deliveries(resolve(parse(self.text)), self.events, RULES[self.rule][1], leaves)
+        return shared_deliveries(resolve(parse(self.text)), self.events, ALL_RULES[self.rule][1], leaves)
 
 
 def in_any_order(text: str) -> str:

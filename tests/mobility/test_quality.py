@@ -65,6 +65,50 @@ RULES: dict[str, tuple[str, SpanWords]] = {
         SpanWords(3, taken=_is_car),
     ),
 }  # fmt: skip
+#: More of them, with steps that may be left out, alternatives, loops without end, and silences.
+MORE_RULES: dict[str, tuple[str, SpanWords]] = {
+    "or": (
+        "detect Car(v > 2) as a or Lamp(v > 2) as b assign v = coalesce(a.v, b.v)",
+        SpanWords(taken=lambda s, r: r["v"] > 2),
+    ),
+    "or first": (
+        "detect (Car(v > 2) as a or Lamp(v > 3) as b) then each Car(v < 2) as c within 3 s assign v = c.v",
+        SpanWords(
+            3,
+            opens=lambda s, r: r["v"] > (2 if s == "Car" else 3),
+            taken=lambda s, r: r["v"] > (2 if s == "Car" else 3) or (s == "Car" and r["v"] < 2),
+        ),
+    ),
+    "optional": (
+        "detect Car(v > 1) as a then Lamp(v > 2)? as b then Car(v < 2) as c within 3 s assign v = c.v, w = b.v",
+        SpanWords(
+            3,
+            opens=lambda s, r: s == "Car" and r["v"] > 1,
+            taken=lambda s, r: s == "Car" or r["v"] > 2,
+        ),
+    ),
+    "optional first": (
+        "detect Lamp(v > 2)? as a then Car(v > 2) as b within 3 s assign v = b.v, w = a.v",
+        SpanWords(3, opens=lambda s, r: r["v"] > 2, taken=lambda s, r: r["v"] > 2),
+    ),
+    "loop without end": (
+        "detect Car(v > 2)+ as a then Lamp(v > 1) as b within 3 s assign v = b.v, n = count(a)",
+        SpanWords(3, opens=_is_car, taken=lambda s, r: r["v"] > (2 if s == "Car" else 1)),
+    ),
+    "immediately": (
+        "detect Car(v > 2) as a then immediately Car(v < 2) as b within 3 s assign v = b.v",
+        SpanWords(3, opens=lambda s, r: r["v"] > 2, taken=lambda s, r: s == "Car" and r["v"] != 2),
+    ),
+    "silence": (
+        "detect Car(v > 1) as a then no Lamp(v > 2) for 2 s assign v = a.v",
+        SpanWords(2, opens=_is_car, taken=lambda s, r: r["v"] > (1 if s == "Car" else 2)),
+    ),
+    "not between": (
+        "detect Car(v > 1) as a then not Lamp(v > 3) then Car(v < 2) as b within 3 s assign v = b.v",
+        SpanWords(3, opens=lambda s, r: s == "Car" and r["v"] > 1, taken=lambda s, r: s == "Car" or r["v"] > 3),
+    ),
+}  # fmt: skip
+ALL_RULES = RULES | MORE_RULES
 DEFINED = {
     "layered": "define Mean(v) aggr every 3 s detect Car as c assign v = avg(c.v)\n",
     "layered pattern": "define Rise(v) detect Car as a then Car(v > a.v) as b within 3 s assign v = b.v\n",

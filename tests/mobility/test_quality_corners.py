@@ -13,7 +13,17 @@ import pytest
 from mobility.interests_by_words import Row
 from mobility.sharing_cases import LAST_S, SAYING_SCHEMA, SharingCase, cases_of
 from mobility.test_moving import by_arrival, shuffled
-from mobility.test_quality import RULES, counts_of, is_in_order, kept_word, run_whole, same, shared_rows, tagged
+from mobility.test_quality import (
+    MORE_RULES,
+    RULES,
+    counts_of,
+    is_in_order,
+    kept_word,
+    run_whole,
+    same,
+    shared_rows,
+    tagged,
+)
 from mobility.test_quality import fed as fed_in_pieces
 from runtime.spark.streaming_without_spark import StreamingQuery
 from runtime.spark.test_moving_stream import pieces_of
@@ -24,8 +34,9 @@ from situ.lang.resolve import resolve
 from situ.reuse.totals import Totals
 from situ.runtime.embedded import Engine
 
-#: The rules in halves: two tests of a few cases each are enough to run all of them.
-RULES_OF = {"first": [*RULES][::2], "second": [*RULES][1::2]}
+#: The rules in parts: a test of a few cases of each is enough to run all of them.
+RULES_OF = {"first": [*RULES][::2], "second": [*RULES][1::2], "more": [*MORE_RULES]}
+SOME_RULES = ["first", "second", pytest.param("more", marks=pytest.mark.storm)]
 
 
 def cases(rules: str, block: int, use: int, seconds: int = 12) -> list[SharingCase]:
@@ -52,7 +63,7 @@ def test_the_embedded_engine(rules: str, block: int) -> None:
 
 
 @blocks(0, 1, 12)
-@pytest.mark.parametrize("rules", RULES_OF)
+@pytest.mark.parametrize("rules", SOME_RULES)
 def test_row_by_row_with_a_restart_after_every_row(rules: str, block: int) -> None:
     """So there is a restart before and after every decision."""
     for case in cases(rules, block, 1, seconds=5 if block == 0 else 12):
@@ -77,7 +88,7 @@ def in_pieces(case: SharingCase, pieces: list[dict[str, pa.Table]]) -> Engine:
 
 
 @blocks(0, 1, 40)
-@pytest.mark.parametrize("rules", RULES_OF)
+@pytest.mark.parametrize("rules", SOME_RULES)
 def test_the_stages_of_spark(rules: str, block: int) -> None:
     """Batches and streams, in this process: the same rows, figures and regions, and the same counted."""
     for case in cases(rules, block, 2):
@@ -109,7 +120,7 @@ def with_stragglers(rng: np.random.Generator, events: dict[str, list[Row]]) -> l
 
 
 @blocks(0, 1, 30)
-@pytest.mark.parametrize("rules", RULES_OF)
+@pytest.mark.parametrize("rules", SOME_RULES)
 def test_late_rows_count_nowhere(rules: str, block: int) -> None:
     """Late events are in no span, and late updates begin nothing: what is delivered is what the other rows give."""
     told = 0

@@ -15,6 +15,16 @@ WIRE, WHERE = "Who may talk to it", "Where the sites are"
 #: A new version begins so long after the latest event that was read, unless somebody says when.
 AFTER = "10 s"
 
+Live = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TYPE",
+        help="A stream that happens now: where no events come, its sources answer by their clocks how far time has "
+        "come. May be given several times.",
+        show_default=False,
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class SiteOptions:
@@ -146,6 +156,7 @@ class DeployOptions:
             show_default=False,
         ),
     ] = None
+    live: Live = None
     control: ControlOptions = field(default_factory=ControlOptions)
     as_json: AsJson = False
 

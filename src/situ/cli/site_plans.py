@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,8 @@ from situ.lang.parse import parse
 from situ.lang.query_files import read_text
 from situ.lang.resolve import resolve
 from situ.network.network import Network
-from situ.placement.plan import Plan
-from situ.placement.problem import Problem
+from situ.placement.plan import Plan, Steps
+from situ.placement.problem import PlannedOperator, Problem
 from situ.runtime.given import given_by_stream
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_of_json, plan_to_json
 
@@ -67,13 +68,20 @@ def gathered_plan(query: Path, graph: OperatorGraph, sources: SiteSources, root:
 
 
 def placed_plan(query: Path, sources: SiteSources, problem: Problem, plan: Plan, bounded: bool) -> DeployedPlan:
-    """What a mechanism says about places. All inputs are pushed: sites do not pull yet."""
+    """What a mechanism says: where operators run, and in which steps they take their inputs."""
     names = problem.network.names
     operators = {
-        operator.name: OperatorPlace(names[placed.site])
+        operator.name: OperatorPlace(names[placed.site], _steps_by_name(operator, placed.steps))
         for operator, placed in zip(problem.operators, plan.placed, strict=True)
     }
     return deployed(query, sources, operators, names[problem.root], bounded)
+
+
+def _steps_by_name(operator: PlannedOperator, steps: Steps) -> tuple[tuple[str, ...], ...]:
+    """The steps of an operator that pulls, by event type; none for one to which all is pushed."""
+    if len(steps) == 1:
+        return ()
+    return tuple(tuple(operator.inputs[number].event for number in step) for step in steps)
 
 
 def write_placed_plan(query: Path, problem: Problem, plan: Plan, out: Path) -> None:
@@ -114,3 +122,15 @@ def plan_in_file(file: Path) -> DeployedPlan:
         cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(f"the plan cannot be read: {cause}", place=str(file)) from None
     return plan_of_json(text, str(file))
+
+
+def with_live(plan: DeployedPlan, streams: Sequence[str]) -> DeployedPlan:
+    """The plan, in which further streams happen now: their sources answer questions about time by their clocks."""
+    for stream in streams:
+        if stream not in plan.sources:
+            raise InputError(
+                f"--live {stream}: the query has no such stream", remedy=f"It has {', '.join(sorted(plan.sources))}."
+            )
+    if streams and plan.bounded:
+        raise InputError("--live is for streams that happen now, and --once reads files", remedy="Leave out one.")
+    return replace(plan, live=plan.live | {*streams})

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,15 @@ import pyarrow as pa
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder
 from situ.cli.run_options import SHOWN
-from situ.cli.site_plans import SiteSources, central_site, gathered_plan, placed_plan, plan_in_file, site_sources
+from situ.cli.site_plans import (
+    SiteSources,
+    central_site,
+    gathered_plan,
+    placed_plan,
+    plan_in_file,
+    site_sources,
+    with_live,
+)
 from situ.cli.stop_signals import stop_signals
 from situ.cli.summary import Summary
 from situ.cli.up_options import UpOptions
@@ -32,7 +40,9 @@ from situ.io.files.by_suffix import open_source
 from situ.io.files.part_files import SUFFIX, result_folder
 from situ.io.permissions import PRIVATE
 from situ.io.sink_names import FolderNames, require_names
+from situ.lang.parse import parse
 from situ.lang.resolve import resolve, warnings
+from situ.lang.unparse import unparse
 from situ.network.load import load_network
 from situ.network.network import Network
 from situ.runtime.sites.deployed_plan import DeployedPlan
@@ -43,6 +53,7 @@ from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
 from situ.runtime.sites.sinks.files import read_results, write_part
 from situ.runtime.sites.sinks.sink import result_table
+from situ.runtime.sites.wire.proxy import LinkQuality
 
 #: How often sites are asked how far they are.
 _LOOK_S = 0.25
@@ -56,6 +67,10 @@ class LinkTotals:
 
     frames: int = 0
     bytes: int = 0
+    events: int = 0
+    requests: int = 0
+    questions: int = 0
+    acknowledgements: int = 0
 
 
 @dataclass
@@ -71,9 +86,7 @@ class UpSummary:
         return self.results.to_json() | {
             "operators": {name: place.site for name, place in self.plan.operators.items()},
             "root": self.plan.results[0],
-            "links": [
-                {"from": a, "to": b, "frames": link.frames, "bytes": link.bytes} for (a, b), link in self.links.items()
-            ],
+            "links": [{"from": a, "to": b, **asdict(link)} for (a, b), link in self.links.items()],
             "restarts": self.restarts,
         }
 
@@ -85,7 +98,7 @@ def up_file(options: UpOptions, say: Callable[[str], None]) -> UpSummary:
     graph = resolve(read_query(options.file))
     network = load_network(options.network)
     sources = site_sources(graph, network, options.source)
-    plan = _plan(options, graph, network, sources)
+    plan = with_live(_plan(options, graph, network, sources), options.live or [])
     compile_plan(plan)  # what no site could run is said before any is started
     require_names(graph, FolderNames())
     for stream in graph.streams:
@@ -123,6 +136,12 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
         if places.mechanism or places.rates or places.root:
             raise InputError("--plan says where operators run", remedy="Leave out --mechanism, --rates and --root.")
         plan = plan_in_file(places.plan)
+        if unparse(parse(plan.query)) != unparse(read_query(options.file)):
+            raise InputError(
+                f"the plan is one of another query than {options.file}",
+                place=str(places.plan),
+                remedy="Make one with `situ plan`, or give the query that this one was made of.",
+            )
         given = {stream: tuple(sorted(sites)) for stream, sites in sources.items()}
         if {stream: tuple(sorted(sites)) for stream, sites in plan.sources.items()} != given:
             raise InputError(
@@ -188,7 +207,11 @@ class _UpRun:
             )
             for site in plan.sites
         }
-        self._local = LocalSites(network, arguments, directory, insecure=options.insecure, scale=options.scale)
+        bytes_per_s = None if options.bandwidth is None else options.bandwidth * 1e6 / 8
+        link = LinkQuality(jitter_ms=options.jitter, bytes_per_s=bytes_per_s)
+        self._local = LocalSites(
+            network, arguments, directory, insecure=options.insecure, scale=options.scale, link=link
+        )
         self._reports: dict[str, dict[str, Any]] = {}
         self._told = ""
 
@@ -278,7 +301,7 @@ def _from_anywhere(address: str) -> str:
 
 def _links(reports: dict[str, dict[str, Any]]) -> dict[tuple[str, str], LinkTotals]:
     return {
-        (site, to): LinkTotals(link["frames"], link["bytes"])
+        (site, to): LinkTotals(**{field.name: link[field.name] for field in fields(LinkTotals)})
         for site, report in sorted(reports.items())
         for to, link in sorted(report["process"]["links"].items())
     }

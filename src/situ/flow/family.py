@@ -123,9 +123,7 @@ class RuleFamily:
 
     def _touched(self, type_: str, hits: Hits) -> np.ndarray:
         contents = self._tests[type_].contents
-        at = np.searchsorted(hits.contents, contents)
-        at[at == len(hits.contents)] = 0
-        return (hits.contents[at] == contents).any(axis=1) if len(hits.contents) else np.zeros(len(contents), np.bool_)
+        return np.asarray(((hits.places[contents] >= 0) & (contents >= 0)).any(axis=1))
 
     def process(
         self,
@@ -328,12 +326,7 @@ class _SplitTable:
 
 def _spans(contents: I64, hits: Hits) -> I64:
     """By rule and test, where the rows of its content begin and end in `hits`; -1: every event."""
-    at = np.searchsorted(hits.contents, contents)
-    at[at == len(hits.contents)] = 0
-    found = hits.contents[at] == contents if len(hits.contents) else np.zeros(contents.shape, np.bool_)
-    begin = np.where(found, hits.offsets[at], 0)
-    end = np.where(found, hits.offsets[np.minimum(at + 1, len(hits.offsets) - 1)], 0)
-    spans = np.stack([begin, end], axis=-1)
+    spans = np.stack(hits.spans(contents), axis=-1)
     spans[contents == -1] = -1
     return spans
 

@@ -254,6 +254,9 @@ def concat_arrays(arrays: list[pa.Array]) -> pa.Array:
     """Arrays of one type, but for the width of integers, as one."""
     if len(arrays) == 1:
         return arrays[0]
+    first = arrays[0].type
+    if all(array.type == first for array in arrays[1:]):  # to compare types costs less than to hash them
+        return pa.concat_arrays(arrays)
     types = {array.type for array in arrays if not pa.types.is_null(array.type)}
     if len(types) > 1 and all(map(pa.types.is_integer, types)):
         types = {pa.int64()}

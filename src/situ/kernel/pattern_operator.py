@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from situ.core.hops import hop
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING
 from situ.core.types import to_arrow
@@ -21,6 +22,7 @@ from situ.kernel.arrays import I64, U64, Events, NewEvents, Nodes
 from situ.kernel.batch import ORIGINS, Batch, Calls, Marks, concat, concat_arrays, one_chunk
 from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
+from situ.kernel.matching.dead_ends import DeadEnds
 from situ.kernel.matching.matcher import Host, Matches, concat_matches
 from situ.kernel.matching.order import (
     dense_ranks,
@@ -103,6 +105,7 @@ class CaseRun:
         self.case = rule.cases[number]
         self.program = self.compiled.program
         self.state = CaseState.empty(context, self.compiled, shards, memory)
+        self.dead_ends = DeadEnds.of(context, number, self.program) if chosen is None else None
         carried = {name: self.state.retained.columns[name] for name in self._logged()} if context.provenance else {}
         self.log = SelectionLog.empty(self.case.within, carried) if context.provenance else None
 
@@ -117,15 +120,16 @@ class CaseRun:
             self._begin(self.context.start_us)
         if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
-        new = self._candidates(inputs)
+        new = self._candidates(inputs, before)
         store = concat_stores(self.state.retained, new.store)
         events = self._events(store)
         self.state.matcher.add_groups(len(self.state.groups))
         host = self._host(store) if self.program.conditions.host else None
         kept = len(store) - len(new.store)
-        matches_of_steps = [self.state.matcher.run(new.offered(kept), events, host)] if len(new.order) else []
-        matches_of_steps.append(self.state.matcher.pass_time(before))
-        found = concat_matches(matches_of_steps)
+        with hop("kernel"):
+            matches_of_steps = [self.state.matcher.run(new.offered(kept), events, host)] if len(new.order) else []
+            matches_of_steps.append(self.state.matcher.pass_time(before))
+            found = concat_matches(matches_of_steps)
         if self.program.automaton.has_silences:
             found, store = self._with_silences(found, store)
         matches = self._own(self._settle(found, before, store), store)
@@ -186,21 +190,25 @@ class CaseRun:
         return self.state.policies.settle(found, before, events, oldest, living)
 
     def _own(self, matches: Matches, store: Store) -> Matches:
-        """Those that begin in the slice of time that found them."""
-        if self.context.slice_us is None or len(matches) == 0:
+        """Those that begin in the slice or span of time that found them."""
+        if len(matches) == 0 or (self.context.slice_us is None and self.context.own_us is None):
             return matches
         first = matches.path_event[matches.offsets[:-1]]
+        if self.context.own_us is not None:
+            mine = self.context.begins_in_span(store.time[first])
+            return matches if mine.all() else matches.take(np.flatnonzero(mine))
         slices = store.columns[f"group.{SLICE}"].take(pa.array(first))
         return matches.take(np.flatnonzero(self.context.begins_in_slice(store.time[first], slices)))
 
     # --- candidates
 
-    def _candidates(self, inputs: Mapping[str, Batch]) -> Candidates:
+    def _candidates(self, inputs: Mapping[str, Batch], before: int) -> Candidates:
         parts: list[tuple[str, Batch]] = []
         accepted: list[U64] = []
         for name in self.compiled.types:
             if name in inputs and len(inputs[name]):
-                batch, bits = self._accepted(name, inputs[name])
+                with hop("tests"):
+                    batch, bits = self._accepted(name, inputs[name])
                 if len(batch):
                     parts.append((name, batch))
                     accepted.append(bits)
@@ -208,7 +216,8 @@ class CaseRun:
             nothing = empty_store(self.context, self.compiled.stored)
             return Candidates(nothing, np.zeros(0, np.uint64), np.zeros(0, np.int64))
         bits = np.concatenate(accepted) if len(accepted) > 1 else accepted[0]
-        store = self._store(parts)
+        with hop("gathering"):
+            store = self._store(parts)
         order = order_parts(self.context, parts, store.type_rank, store.group, len(self.state.groups), store.time)
         if self.program.automaton.counts_positions or self.state.policies.needed:
             number_positions(order, store.group, store.position, self.state.matcher.groups["positions"])
@@ -216,6 +225,10 @@ class CaseRun:
         if automaton.counts_positions and not automaton.has_silences and not self.context.operator.rule.timed_out:
             # An event that no test accepts ends what waits for the very next one; only timed-out output shows that.
             order = order[bits[order] != 0]
+        if self.dead_ends is not None:
+            with hop("dead ends"):
+                bits = self.dead_ends.without(bits, order, store.group, len(self.state.groups), store.time, before)
+                order = order[bits[order] != 0]
         return Candidates(store, bits, order)
 
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
@@ -322,7 +335,10 @@ class CaseRun:
     def _complex(self, matches: Matches, store: Store) -> Batch:
         if len(matches) == 0:
             return no_events(self.context)
-        matches = self._in_order(matches, store)
+        with hop("results"):
+            return self._complex_events(self._in_order(matches, store), store)
+
+    def _complex_events(self, matches: Matches, store: Store) -> Batch:
         scope = self.program.scope
         plain = is_plain(self.case.detect) and not self.context.operator.rule.timed_out
         schemas = self.context.schemas
@@ -342,7 +358,7 @@ class CaseRun:
     def _in_order(self, matches: Matches, store: Store) -> Matches:
         """By time, then by the event that completed them; of rules that run as one, rule by rule."""
         if RULE not in self.context.group_by:
-            return in_order(matches)
+            return in_order(matches) if self.context.in_order else matches
         rules = store.columns[f"group.{RULE}"].to_numpy(zero_copy_only=False)[matches.completing]
         if is_sorted_by(rules, matches.time, matches.completing):
             return matches
@@ -550,16 +566,16 @@ class PatternOperator:
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         produced = [case.process(inputs, before) for case in self.cases]
         return Produced(
-            _merged([p.events for p in produced]),
-            _merged([p.timed_out for p in produced]),
+            _merged([p.events for p in produced], self.context.in_order),
+            _merged([p.timed_out for p in produced], self.context.in_order),
             min(p.low_watermark for p in produced),
             pa.concat_tables([p.selections for p in produced]) if self.context.provenance else None,
         )
 
 
-def _merged(batches: list[Batch]) -> Batch:
-    """Several batches in order of time."""
+def _merged(batches: list[Batch], in_order: bool) -> Batch:
+    """Several batches as one, in order of time if that is asked for."""
     if len(batches) == 1:
         return batches[0]
     joined = concat(batches)
-    return joined.take(np.argsort(joined.times, kind="stable"))
+    return joined.take(np.argsort(joined.times, kind="stable")) if in_order else joined

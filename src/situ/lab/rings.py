@@ -17,6 +17,6 @@ def trace() -> pa.Table:
     """The trace by time, then vehicle: time_us, vehicle, x, y (m), speed (m/s), acceleration (m/s2), lane.
 
     >>> trace().num_rows
-    243636
+    262110
     """
     return read_trace(FILE)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,9 @@ from situ.core.errors import SituError
 
 #: Columns in hundredths, as SUMO rounds them, by the names that they have in metres.
 HUNDREDTHS = {"x": "x_cm", "y": "y_cm", "speed": "speed_cm_per_s", "acceleration": "acceleration_cm_per_s2"}
-SEED, SECONDS, SECONDS_BETWEEN_CARS = 1, 1200, 0.8
+SEED, SECONDS, SECONDS_BETWEEN_CARS = 1, 1200, 0.6
+#: So great a part of the trips leads to roads that begin within so many metres of the middle of the town.
+COMMUTERS, MIDDLE_M = 0.75, 400.0
 
 
 def read_trace(file: Path) -> pa.Table:
@@ -55,7 +58,8 @@ def write_trace(simulated: pa.Table, file: Path) -> None:
 
 
 def simulate() -> pa.Table:
-    """Floating car data of 20 minutes in a town of seven rings and ten roads that lead outwards, as SUMO writes it."""
+    """Floating car data of 20 minutes of a morning in a town of seven rings and ten roads that lead outwards, as SUMO
+    writes it."""
     try:
         home = Path(str(importlib.import_module("sumo").SUMO_HOME))
     except ImportError as error:
@@ -65,15 +69,31 @@ def simulate() -> pa.Table:
         _run(home / "bin" / "netgenerate", "--spider", "--spider.arm-number", 10, "--spider.circle-number", 7,
              "--spider.space-radius", 180, "--default.lanenumber", 2, "--default-junction-type", "traffic_light",
              "--tls.default-type", "actuated", "--no-turnarounds", "true", "--seed", SEED, "-o", roads)  # fmt: skip
+        _write_destinations(roads, Path(directory) / "to.dst.xml")
         _run(sys.executable, home / "tools" / "randomTrips.py", "-n", roads, "-o", trips, "-e", SECONDS, "-p",
              SECONDS_BETWEEN_CARS, "--seed", SEED, "--fringe-factor", 10, "--min-distance", 500, "--validate", "-r",
-             Path(directory) / "routes.xml")  # fmt: skip
+             Path(directory) / "routes.xml", "--weights-prefix", Path(directory) / "to")  # fmt: skip
         _run(home / "bin" / "sumo", "-n", roads, "-r", Path(directory) / "routes.xml", "-e", SECONDS, "--seed", SEED,
              "--fcd-output", output, "--fcd-output.acceleration", "true", "--no-step-log")  # fmt: skip
         texts = csv.ConvertOptions(
             column_types={"vehicle_id": pa.string(), "vehicle_lane": pa.string()}, strings_can_be_null=True
         )
         return csv.read_csv(output, parse_options=csv.ParseOptions(delimiter=";"), convert_options=texts)
+
+
+def _write_destinations(roads: Path, file: Path) -> None:
+    """Write how likely a trip leads to each road."""
+    begins = {
+        edge.attrib["id"]: tuple(map(float, lane.attrib["shape"].split()[0].split(",")))
+        for edge in ElementTree.parse(roads).iter("edge")
+        if edge.get("function") != "internal" and (lane := edge.find("lane")) is not None
+    }
+    away_m = np.hypot(*(np.array([*begins.values()]) - np.mean([*begins.values()], axis=0)).T)
+    likely = np.where(away_m <= MIDDLE_M, COMMUTERS / np.count_nonzero(away_m <= MIDDLE_M), 0.0)
+    likely += (1 - COMMUTERS) / len(begins)
+    lines = [f'<edge id="{name}" value="{share:.6f}"/>' for name, share in zip(begins, likely, strict=True)]
+    text = f'<edgedata><interval begin="0" end="{SECONDS}">{"".join(lines)}</interval></edgedata>'
+    file.write_text(text, encoding="utf-8")
 
 
 def _run(*command: object) -> None:

@@ -1,4 +1,5 @@
-"""A site that kills itself with SIGKILL, once, at a point of its life: `python killed_site.py POINT NUMBER site ...`.
+"""A site that kills itself with SIGKILL, once, at a point of its life: `python killed_site.py POINT NUMBER site ...`,
+or a site alone, `run ... --follow`.
 
 POINT is `before` or `after` the commit of that number is on disk; `sent`: when so many frames were given to the wire;
 `read`: when another site has said that events of Reading are safe there, and no more than that number of pieces was
@@ -81,5 +82,6 @@ if __name__ == "__main__":
     point, number = sys.argv[1], int(sys.argv[2])
     bounded_files.slices = partial(slices, most=PIECE_ROWS)  # type: ignore[assignment]
     sys.argv = ["situ", *sys.argv[3:]]
-    prepare(point, number, Path(sys.argv[sys.argv.index("--dir") + 1]))
+    directory = Path(sys.argv[sys.argv.index("--dir" if "--dir" in sys.argv else "--checkpoint") + 1])
+    prepare(point, number, directory)
     main()

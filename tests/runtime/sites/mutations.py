@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from runtime.sites.storm import random_storm, run_storm, unjournalled
+from situ.core.time import BEGINNING, END
 from situ.runtime.sites import admission
 from situ.runtime.sites.actions import Send
 from situ.runtime.sites.admission import rows_between
 from situ.runtime.sites.conversation import Conversation
+from situ.runtime.sites.embedded_host import EmbeddedHost
 from situ.runtime.sites.logs import MadeLog, Reader, ReadLog
 from situ.runtime.sites.messages import LogBatch, Position
+from situ.runtime.sites.protocol import Windows
+from situ.runtime.sites.pulled_operator import PulledOperator
+from situ.runtime.sites.running_version import RunningVersion
 from situ.runtime.sites.site import SiteCore
 
 
@@ -103,6 +109,92 @@ def version_cut_one_microsecond_off() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def pull_window_one_microsecond_short() -> Iterator[None]:
+    original = PulledOperator._windows
+
+    def windows(self: PulledOperator, *arguments: Any) -> Windows:
+        asked = original(self, *arguments)
+        return Windows(asked.first_us, asked.last_us - 1, asked.known_ns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PulledOperator, "_windows", windows)
+        yield
+
+
+@contextmanager
+def decided_before_all_have_answered() -> Iterator[None]:
+    original = RunningVersion.answered
+
+    def answered(self: RunningVersion) -> dict[str, int]:
+        requests = {type_: state.number for type_, state in self.host.pulled().items()}
+        return {type_: requests[type_] for type_ in original(self)}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunningVersion, "answered", answered)
+        yield
+
+
+@contextmanager
+def range_forgotten_too_early() -> Iterator[None]:
+    def forget_us(self: PulledOperator) -> int:
+        return self.low_us if self.low_us in (BEGINNING, END) else self.low_us - self.shape.window_us // 2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PulledOperator, "forget_us", property(forget_us))
+        yield
+
+
+@contextmanager
+def asked_before_commit() -> Iterator[None]:
+    original = Conversation._pull
+
+    def pull(self: Conversation, read: ReadLog, now: float) -> None:
+        read.pulled = self._site.versions[read.name.version].host.pulled().get(read.name.type, read.pulled)
+        original(self, read, now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Conversation, "_pull", pull)
+        yield
+
+
+@contextmanager
+def answered_twice() -> Iterator[None]:
+    original = EmbeddedHost.choose
+
+    def choose(self: EmbeddedHost, event_type: str, rows: Any, selection: Any, asked: Any, unless: Any = None) -> Any:
+        return original(self, event_type, rows, selection, asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmbeddedHost, "choose", choose)
+        yield
+
+
+@contextmanager
+def found_twice() -> Iterator[None]:
+    original = PulledOperator._certain
+
+    def certain(self: PulledOperator, batches: Any, old: Any, before: Any) -> Any:
+        return original(self, batches, dict.fromkeys(old, 0), before)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PulledOperator, "_certain", certain)
+        yield
+
+
+#: Mutations of what pulls; storms with pulls catch them.
+PULLING: dict[str, Callable[[], object]] = {
+    mutation.__name__: mutation
+    for mutation in (
+        pull_window_one_microsecond_short,
+        decided_before_all_have_answered,
+        range_forgotten_too_early,
+        asked_before_commit,
+        answered_twice,
+        found_twice,
+    )
+}
+
 MUTATIONS: dict[str, Callable[[], object]] = {
     mutation.__name__: mutation
     for mutation in (
@@ -113,7 +205,7 @@ MUTATIONS: dict[str, Callable[[], object]] = {
         credit_on_processing,
         version_cut_one_microsecond_off,
     )
-}
+} | PULLING
 
 
 #: Storms pass sooner, if nothing is wrong.
@@ -124,7 +216,7 @@ def is_caught(name: str, seed: int) -> bool:
     """Whether a storm of a seed finds out that the core is wrong in this way."""
     with MUTATIONS[name]():  # type: ignore[attr-defined]
         try:
-            run_storm(random_storm(seed), LIMIT_S)
+            run_storm(random_storm(seed, pulls=name in PULLING), LIMIT_S)
         except Exception:  # whatever it is: results, promises, numbers, no progress
             return True
     return False

@@ -145,9 +145,9 @@ def run_to_end(sites: LocalSites, between: Callable[[], None] = lambda: None, se
     control, restarts = Control(sites.control, sites.addresses), 0
     deployed = False
     for _ in range(10_000):
-        for name in sites.ended():
-            restarts += 1
-            sites.start([name])
+        if ended := sites.ended():
+            restarts += len(ended)
+            sites.start(ended)
         if not deployed:
             try:
                 control.deploy(setting.plan(), setting.network.names)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.comparison import _rows, counted
+from runtime.sites.pulling import STREAMS, pulling_query, pulling_streams, random_steps
 from silences import quiet_scenario
 from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
@@ -22,6 +23,7 @@ from situ.io.rows.conform import conform
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse
+from situ.network.network import Link, Network, Site
 from situ.runtime.embedded import Engine
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
 from situ.runtime.sites.deployment import Deployment, concerned_sites
@@ -31,6 +33,7 @@ from situ.runtime.sites.rows import read_rows, times_us
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.simulation.world import Faults, SimulatedSite, SimulationError, World
 from situ.runtime.sites.site import SiteCore
+from situ.runtime.sites.ways import with_ways
 from strategies import SECOND, make_rows, random_scenario
 
 SITES = ("north", "east", "south", "west", "hub")
@@ -54,8 +57,10 @@ class Storm:
         return tuple(sorted({site for plan in self.plans for site in plan.sites}))
 
 
-def random_query(rng: random.Random, streams: tuple[Stream, ...] | None) -> Query:
+def random_query(rng: random.Random, streams: tuple[Stream, ...] | None, pulls: bool) -> Query:
     """A query over A and B; over these very streams, if they are given."""
+    if pulls:
+        return pulling_query(rng, pulling_streams(rng) if streams is None else streams)
     kind, seed = rng.choice(["plain", "plain", "again", "quiet"]), rng.randrange(10**9)
     if kind == "quiet":
         query = quiet_scenario(seed).query
@@ -82,9 +87,22 @@ def random_plan(
 ) -> DeployedPlan:
     graph = resolve(query)
     sites = rng.sample(SITES, rng.randint(1, len(SITES)))
-    operators = {operator.name: OperatorPlace(rng.choice(sites)) for operator in graph.operators}
+    operators = {
+        operator.name: OperatorPlace(rng.choice(sites), random_steps(rng, graph, operator.name))
+        for operator in graph.operators
+    }
     results = tuple(rng.sample(SITES, rng.choice([1, 1, 1, 2])))
-    return DeployedPlan(version, unparse(query), sources, operators, results, bounded=True, live=live)
+    plan = DeployedPlan(version, unparse(query), sources, operators, results, bounded=True, live=live)
+    return with_ways(plan, random_network(rng)) if rng.random() < 0.5 else plan
+
+
+def random_network(rng: random.Random) -> Network:
+    """All sites, joined by a tree and some links more."""
+    sites = rng.sample(SITES, len(SITES))
+    pairs = {(site, rng.choice(sites[:number])) for number, site in enumerate(sites) if number}
+    pairs |= {tuple(rng.sample(sites, 2)) for _ in range(rng.choice([0, 1, 3]))}  # type: ignore[misc]
+    apart = {tuple(sorted(pair)) for pair in pairs}
+    return Network(tuple(map(Site, SITES)), tuple(Link(a, b, rng.choice([1.0, 2.0, 5.0])) for a, b in sorted(apart)))
 
 
 def random_arrivals(rng: random.Random, rows: list[Row], stream: Stream, punctual: bool) -> list[Row]:
@@ -105,18 +123,19 @@ def table_of(stream: Stream, rows: list[Row]) -> pa.Table:
     return pa.table({a.name: pa.array([row[a.name] for row in rows], to_arrow(a.type)) for a in stream.attributes})
 
 
-def random_storm(seed: int, versions: int | None = None, calm: bool = False) -> Storm:
+def random_storm(seed: int, versions: int | None = None, calm: bool = False, pulls: bool = False) -> Storm:
+    """What a seed says. `pulls`: of plans whose operators pull; else some do, by chance."""
     rng = random.Random(f"storm {seed}")
     punctual = rng.random() < 0.5
     may_idle = not punctual and rng.random() < 0.4
-    first = random_query(rng, None)
+    first = random_query(rng, None, pulls)
     streams = random_streams(rng, first.streams, may_idle)
     live = frozenset(s.name for s in streams if not punctual and rng.random() < 0.15)
     sources = {stream.name: tuple(sorted(rng.sample(SITES, rng.choice([1, 1, 2])))) for stream in streams}
     count = versions or rng.choice([1, 1, 2, 3])
     queries = [replace(first, streams=streams)]
-    queries += [random_query(rng, streams) if rng.random() < 0.6 else queries[0] for _ in range(count - 1)]
-    rows = make_rows(rng.choice, most=18)
+    queries += [random_query(rng, streams, pulls) if rng.random() < 0.6 else queries[0] for _ in range(count - 1)]
+    rows = make_rows(rng.choice, STREAMS, most=30) if pulls else make_rows(rng.choice, most=18)
     pieces: dict[tuple[str, str, str], list[pa.Table]] = {}
     for stream in streams:
         keys = [(site, stream.name, f"s{n}") for site in sources[stream.name] for n in range(rng.choice([1, 1, 2]))]
@@ -197,11 +216,11 @@ class Ledger:
                 continue
             rows = read_rows(entry.rows)
             promise = self.promises.get(entry.log, BEGINNING)
-            if entry.log.kind == "events":
+            if entry.log.kind == "events" and not entry.log.selection:
                 if int(times_us(rows).min()) < promise:
                     raise SimulationError(f"{entry.log} has an event before what it promised")
                 self.promises[entry.log] = max(promise, entry.watermark)
-            if entry.log.type in self.streams:
+            if entry.log.type in self.streams and not entry.log.selection:
                 self.admitted[entry.log.version, entry.log.type].append(rows)
         for name, value in commit.values.items():
             if name.startswith("made/events/") and value is not None:
@@ -343,6 +362,9 @@ def check_journals(storm: Storm, world: World) -> None:
     """What is over is forgotten, but for what a snapshot is not worth yet."""
     for machine in world.sites.values():
         assert machine.site is not None
-        kept = sum(len(entry.rows) for of_log in machine.journal.entries.values() for entry in of_log)
-        assert kept <= 2 * max(storm.settings.snapshot, machine.site.snapshot_size) + 20_000, machine.name
+        buffers = [name for version in machine.site.versions.values() for name in version.buffers]
+        assert not any(machine.site.versions[name.version].buffered_size(name) for name in buffers), machine.name
+        kept = sum(len(e.rows) for log, of_log in machine.journal.entries.items() if log not in buffers for e in of_log)
+        largest = max((len(e.rows) for of_log in machine.journal.entries.values() for e in of_log), default=0)
+        assert kept <= 2 * max(storm.settings.snapshot, machine.site.snapshot_size) + 20_000 + largest, machine.name
         assert len(machine.site.versions) <= 1, machine.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from situ.runtime.sites.messages import (
     Prepare,
     Prepared,
     Probe,
+    PullRequest,
     Question,
     Refusal,
     StatusQuestion,
@@ -45,7 +47,9 @@ from situ.runtime.sites.rows import checked_rows, write_rows
 LOG = LogName("timed out", "Braking", "north / east", 3)
 MESSAGES: list[Message] = [
     Hello((Incarnation("a", {}), Incarnation("b", {str(LOG): 7})), 2, "d", BEGINNING, True),
-    LogBatch(LOG, "b", 3, 9, END, b"rows", "speed > 3"),
+    LogBatch(LOG, "b", 3, 9, END, 0, b"rows"),
+    LogBatch(replace(LOG, selection=3), "b", 3, 9, END, 7, b"rows"),
+    PullRequest(LOG, 4, BEGINNING, (((-5, 7), (9, 9)), ())),
     LogBatch(LOG, "b", 9, 9, 12),
     Position(LOG, "b", FINISHED, FINISHED, END, 0),
     Position(LOG, "b", 9, 3, -5, 1000, again=True),
@@ -66,6 +70,25 @@ MESSAGES: list[Message] = [
 def test_a_message_comes_back_as_it_was(message: Message) -> None:
     header, body = message_to_parts(message)
     assert message_of(json.loads(json.dumps(header)), body) == message
+
+
+@pytest.mark.parametrize(
+    ("ranges", "reason"),
+    [
+        ([[[5, 4]]], "not in order"),
+        ([[[5, 6], [7, 8]]], "not apart"),
+        ([[[0, 1]] * 2], "not in order"),
+        ([[[0, END]]], "are none"),
+        ([[[BEGINNING, 0]]], "are none"),
+        ([[[0, "1"]]], "are none"),
+        ([[n, n] for n in range(3)], "are none"),
+        ([[[3 * n, 3 * n] for n in range(20_001)]], "more than 20,000"),
+    ],
+)
+def test_ranges_that_are_none_are_refused(ranges: Any, reason: str) -> None:
+    header, _ = message_to_parts(PullRequest(LOG, 1, 0, ()))
+    with pytest.raises(MessageError, match=reason):
+        message_of(header | {"ranges": ranges})
 
 
 def damaged(value: Any, rng: random.Random) -> Any:
@@ -97,13 +120,13 @@ ROWS = pa.record_batch({"name": ["a", None, "c"], "_time": pa.array([1, 2, 3], S
 
 def test_rows_that_are_cut_or_changed_are_refused_or_are_rows() -> None:
     data = write_rows(ROWS)
-    assert checked_rows(data, SCHEMA, 3, filtered=False).equals(ROWS)
+    assert checked_rows(data, SCHEMA, 3).equals(ROWS)
     rng = random.Random(7)
     for _ in range(500):
         at = rng.randrange(len(data))
         bad = data[:at] if rng.random() < 0.3 else data[:at] + rng.randbytes(1) + data[at + 1 :]
         try:
-            rows = checked_rows(bad, SCHEMA, 3, filtered=False)
+            rows = checked_rows(bad, SCHEMA, 3)
         except MessageError:
             continue
         assert rows.num_rows == 3
@@ -113,10 +136,9 @@ def test_rows_that_are_cut_or_changed_are_refused_or_are_rows() -> None:
 def test_rows_are_as_many_as_their_numbers_or_fewer_where_a_filter_left_some_out() -> None:
     data = write_rows(ROWS)
     with pytest.raises(MessageError, match="3 rows of 4 numbers"):
-        checked_rows(data, SCHEMA, 4, filtered=False)
-    assert checked_rows(data, SCHEMA, 4, filtered=True).num_rows == 3
+        checked_rows(data, SCHEMA, 4)
     with pytest.raises(MessageError, match="3 rows of 2 numbers"):
-        checked_rows(data, SCHEMA, 2, filtered=True)
+        checked_rows(data, SCHEMA, 2)
 
 
 PLAN = DeployedPlan(
@@ -148,10 +170,10 @@ def test_rows_that_would_become_larger_than_they_came_are_refused(compression: s
     with pa.ipc.new_stream(sink, ROWS.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_batch(ROWS)
     with pytest.raises(MessageError, match="rows are compressed"):
-        checked_rows(sink.getvalue().to_pybytes(), ROWS.schema, 3, filtered=False)
+        checked_rows(sink.getvalue().to_pybytes(), ROWS.schema, 3)
 
 
 def test_a_dictionary_is_no_row() -> None:
     rows = pa.record_batch({"a": pa.array(["x", "y"]).dictionary_encode()})
     with pytest.raises(MessageError, match="a dictionary is among the rows"):
-        checked_rows(write_rows(rows), rows.schema, 2, filtered=False)
+        checked_rows(write_rows(rows), rows.schema, 2)

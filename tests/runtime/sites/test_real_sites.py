@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +18,6 @@ from runtime.sites.real_sites import (
     plan,
     results,
     run_to_end,
-    six_hosts,
     until,
     write_events,
 )
@@ -98,24 +95,6 @@ def test_kills_at_named_points(tmp_path: Path, point: str, number: int) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("seed", range(4))
-def test_kills_at_random_moments_of_six_sites(tmp_path: Path, seed: int) -> None:
-    rng, setting = random.Random(seed), six_hosts()
-    files = write_events(tmp_path, 20_000, seed, setting)
-    left = {"kills": 5}
-    with local_sites(tmp_path, files, setting=setting) as sites:
-
-        def kill() -> None:
-            if left["kills"] and rng.random() < 0.5:
-                left["kills"] -= 1
-                sites.kill(rng.choice(list(sites.sites)), signal.SIGKILL)
-
-        run_to_end(sites, kill, setting)
-    assert not left["kills"]
-    assert results(tmp_path / "out") == expected(files)
-
-
-@pytest.mark.storm
 @pytest.mark.parametrize("name", ["north", "town"])
 def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, name: str) -> None:
     files = write_events(tmp_path, rows=5_000, seed=11)
@@ -123,24 +102,6 @@ def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, nam
         assert run_to_end(sites) == 1
         said = (sites.sites[name].directory / "log.txt").read_text()
     assert "cannot be written" in said or "disk" in said, said
-    assert results(tmp_path / "out") == expected(files)
-
-
-@pytest.mark.storm
-def test_a_partition_and_a_site_that_is_away(tmp_path: Path) -> None:
-    files = write_events(tmp_path, rows=5_000, seed=7)
-    looks = {"count": 0}
-    with local_sites(tmp_path, files) as sites:
-
-        def cut_and_heal() -> None:
-            looks["count"] += 1
-            if looks["count"] in (1, 20):
-                for (a, b), link in sites.links.items():
-                    if "town" in (a, b):
-                        link.cut(reset=looks["count"] == 1) if looks["count"] == 1 else link.heal()
-
-        run_to_end(sites, cut_and_heal)
-    assert looks["count"] >= 20
     assert results(tmp_path / "out") == expected(files)
 
 

@@ -35,7 +35,7 @@ stream Ping(n int, ts int) time ts in s
 subscribe Alarm detect Ping as a then no Ping for 5 s assign last = a.n
 """
 CALM = Faults()
-PING = LogName("events", "Ping", "edge", 1)
+PING = LogName("events", "Ping", "edge", 1, selection=1)  # those that pass the conditions of the operator
 
 
 def plan_of(query: str = PAIRS, **changes: object) -> DeployedPlan:
@@ -313,7 +313,7 @@ def hub_at_work() -> SiteCore:
 
 
 def batch(rows: bytes, first: int = 0, following: int = 1, sender: str = "edge", **other: object) -> Received:
-    return Received(sender, replace(LogBatch(PING, "edge1", first, following, BEGINNING, rows), **other))  # type: ignore[arg-type]
+    return Received(sender, replace(LogBatch(PING, "edge1", first, following, BEGINNING, 0, rows), **other))  # type: ignore[arg-type]
 
 
 def ping_rows(time_us: int) -> bytes:

@@ -10,7 +10,15 @@ from typing import NoReturn
 import pytest
 
 from situ.runtime.sites import sqlite_journal
-from situ.runtime.sites.journal import Entry, Journal, JournalCommit, JournalError, MemoryJournal, StepRecord
+from situ.runtime.sites.journal import (
+    Entry,
+    Journal,
+    JournalCommit,
+    JournalError,
+    LogPosition,
+    MemoryJournal,
+    StepRecord,
+)
 from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.sqlite_journal import SqliteJournal
 
@@ -33,10 +41,11 @@ def random_commit(number: int, ends: dict[LogName, int], rng: random.Random) -> 
             Entry(log, first, ends[log], rng.randint(-(2**63), 2**63 - 1), rng.randbytes(rng.randint(1, 2000)))
         )
     positions = {log: (end, 2**63 - 1) for log, end in ends.items()}
+    read = {log: LogPosition(end, 2**63 - 1, rng.randint(0, 3)) for log, end in ends.items()}
     return JournalCommit(
         number,
         entries,
-        [StepRecord(number, 1, 0.5, positions, positions)] if rng.random() < 0.7 else [],
+        [StepRecord(number, 1, 0.5, read, positions)] if rng.random() < 0.7 else [],
         {rng.choice("abc"): rng.choice(["x", "y", None]) for _ in range(3)},
         rng.randbytes(100) if rng.random() < 0.1 else None,
         {log: rng.randint(0, end) for log, end in ends.items() if rng.random() < 0.2},

@@ -14,6 +14,12 @@ def test_storms(block: int) -> None:
         run_storm(random_storm(seed))
 
 
+@blocks(1, 12, 250)
+def test_storms_with_pulls(block: int) -> None:
+    for seed in range(block * SEEDS, (block + 1) * SEEDS):
+        run_storm(random_storm(seed, pulls=True))
+
+
 #: Seeds that found a bug once: a source held by what only a snapshot forgets, a hello that was overtaken by the next
 #: life's, a site that was asked about a version that it had forgotten, a log without credit that others waited for, a
 #: promise that was lost, after which nothing came.
@@ -23,3 +29,13 @@ HARD = [13, 116, 85, 368, 2_000_002]
 def test_storms_that_were_hard() -> None:
     for seed in HARD:
         run_storm(random_storm(seed))
+
+
+#: Of storms with pulls: a last request that was never answered, a log without credit that an answer waited for, and
+#: two streams that were held until they would be pulled no more, and never would be.
+HARD_WITH_PULLS = [9, 200, 270, 452]
+
+
+def test_storms_with_pulls_that_were_hard() -> None:
+    for seed in HARD_WITH_PULLS:
+        run_storm(random_storm(seed, pulls=True))

@@ -20,7 +20,7 @@ from runtime.spark.without_spark import partitions
 from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
-from situ.io.rows.conform import conform
+from situ.io.rows.conform import Conformed, conform
 from situ.kernel.batch import Batch
 from situ.lang.unparse import unparse
 from situ.runtime.spark.plan.plan import Read, SparkPlan, plan_on_spark
@@ -28,7 +28,7 @@ from situ.runtime.spark.stages.batch_stage import MARKS_PER_COLUMN, mark_columns
 from situ.runtime.spark.stages.output import FIGURES, KINDS, TaggedOutput
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
 from situ.runtime.spark.stages.shards import FINISHED, rows_of
-from situ.runtime.spark.stages.stream_packer import StreamPacker
+from situ.runtime.spark.stages.stream_packer import PartPacker, StreamPacker
 from situ.runtime.spark.stages.stream_stage import Packet, StreamStage
 from strategies import SECOND, Rows, random_scenario
 
@@ -90,10 +90,16 @@ class StreamingQuery:
         return found_in(self.graph, self.output, pa.concat_tables(results))
 
     def _packed(self, tables: Mapping[str, pa.Table]) -> Iterator[Packet]:
+        """Rows come through Catalyst, or are read and packed in one place."""
         for read in self.plan.stream_reads:
             if read.stream.name in tables:
                 packer = StreamPacker(read, self.plan, self.shards, len(self.stages), self.output, _reject)
-                for partition in partitions(crossing_of_stream(read, tables[read.stream.name]), self.rng):
+                table = tables[read.stream.name]
+                if self.rng.random() < 0.5:
+                    for partition in partitions(table, self.rng):
+                        yield from _packets(PartPacker(packer, _PartReader(read.stream)).pack(iter(partition)))
+                    continue
+                for partition in partitions(crossing_of_stream(read, table), self.rng):
                     yield from _packets(packer.pack(iter(partition)))
 
     def _run(self, stage: StreamStage, packets: list[Packet], now: float) -> Iterator[Packet]:
@@ -126,6 +132,18 @@ class StreamingQuery:
         if step.idle_at is not None:
             self.timers[place] = step.idle_at
         return made
+
+
+@dataclass(frozen=True)
+class _PartReader:
+    """Rows of a table as what situ reads itself."""
+
+    stream: Stream
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[Conformed]:
+        part = conform(batch, self.stream)
+        rejected = _reject(pa.record_batch({"row": part.rejected.column("_row").combine_chunks()}))
+        yield Conformed(part.events, part.times, pa.Table.from_batches([rejected]))
 
 
 def found_in(graph: OperatorGraph, output: TaggedOutput, events: pa.Table) -> Found:

@@ -35,7 +35,12 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
     for stage in plan.stages:
         run = StageRun(plan, stage.number, shards, moving_shards, output, functions_used(graph, default))
         packets = [made for task in shuffled(packets, max(shards, moving_shards), rng) for made in run.run(iter(task))]
-    events = pa.Table.from_batches(packets, pa.schema(list(output.fields.items())))
+    return tagged_table(output, packets)
+
+
+def tagged_table(output: TaggedOutput, rows: list[pa.RecordBatch]) -> pa.Table:
+    """The rows that leave Python as one table, with words for tags."""
+    events = pa.Table.from_batches(rows, pa.schema(list(output.fields.items())))
     for column, words in (("_kind", KINDS), ("_name", output.names)):
         spelt = pa.array([words[number] for number in events.column(column).to_pylist()], pa.string())
         events = events.set_column(events.column_names.index(column), column, spelt)

@@ -172,6 +172,11 @@ def is_sorted(values: I64) -> bool:
     return bool(_is_sorted(values) > 0)
 
 
+def is_strictly_sorted(values: I64) -> bool:
+    """Whether values ascend, and no two are equal."""
+    return bool(_is_sorted(values) == 2)
+
+
 @jit
 def is_sorted_by(first: I64, second: I64, third: I64) -> bool:
     """Whether rows ascend by three columns in turn."""

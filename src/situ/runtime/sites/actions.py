@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from situ.io.rows.conform import Conformed
 from situ.runtime.sites.journal import JournalCommit
-from situ.runtime.sites.messages import ControlAnswer, ControlMessage, LogName, PeerMessage
+from situ.runtime.sites.messages import ControlAnswer, ControlMessage, LogBatch, LogName, PeerMessage, Relayed, Way
 
 # ---- events
 
@@ -96,7 +96,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendEntry:
-    """Send an entry of a log made here, whose rows the journal has, as a `Batch`."""
+    """Send an entry of a log made here, whose rows the journal has, as a `LogBatch`; `relayed` if there is a way
+    `onward`."""
 
     to: str
     log: LogName
@@ -104,6 +105,13 @@ class SendEntry:
     first: int
     following: int
     watermark: int
+    request: int = 0
+    onward: tuple[Way, ...] = ()
+
+    def message(self, origin: str, rows: bytes) -> PeerMessage:
+        """What is sent, by site `origin`, with the rows of the entry."""
+        batch = LogBatch(self.log, self.life, self.first, self.following, self.watermark, self.request, rows)
+        return Relayed(origin, self.onward, batch) if self.onward else batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
 from situ.runtime.sites.actions import Hold, RowsRead, Taken
 from situ.runtime.sites.host import Admitted
+from situ.runtime.sites.logs import MadeLog
 from situ.runtime.sites.messages import LogKind, LogName
 from situ.runtime.sites.rows import TIME
 from situ.runtime.sites.running_version import RunningVersion
@@ -110,18 +111,22 @@ class Admission:
         log = version.made.get(LogName("events", stream, self._site.name, version.number))
         if log is None or version.promise_of(promise_us) <= log.watermark_us:
             return
-        log.watermark_us = version.promise_of(promise_us)
-        for entry in reversed(self._site.open.entries):  # it rides on the last rows, if they are not on their way yet
-            if entry.log == log.name and entry.following == log.end:
-                at = self._site.open.entries.index(entry)
-                self._site.open.entries[at] = replace(entry, watermark=log.watermark_us)
-                break
-        self._site.open.values[f"made/{log.name}"] = f"{log.end} {log.watermark_us}"
+        for name in version.raise_promise(log.name, version.promise_of(promise_us)):
+            self._let_ride(version.made[name])
+            self._site.store_made(version.made[name])
         if log.watermark_us == END:
             for kind in ("late", "rejected"):
                 other = version.made[LogName(kind, stream, self._site.name, version.number)]
                 other.watermark_us = END
-                self._site.open.values[f"made/{other.name}"] = f"{other.end} {END}"
+                self._site.store_made(other)
+
+    def _let_ride(self, log: MadeLog) -> None:
+        """Give the promise of a log to its last rows, if they are not on their way yet."""
+        entries = self._site.open.entries
+        for at in range(len(entries) - 1, -1, -1):
+            if entries[at].log == log.name and entries[at].following == log.end:
+                entries[at] = replace(entries[at], watermark=log.watermark_us)
+                return
 
     def _hold(self) -> None:
         """Hold streams of which too much is kept for readers, or whose rows wait for a decision."""
@@ -129,10 +134,8 @@ class Admission:
             reason = ""
             for version in self._site.versions.values():
                 log = version.made.get(LogName("events", stream, self._site.name, version.number))
-                kept = 0 if log is None else log.shelf.size_between(log.acknowledged(), log.durable_end)
-                if log is not None and kept > self._site.settings.quota:
-                    slowest = min(log.readers, key=lambda site: log.readers[site].committed)
-                    reason = f"{kept:,} bytes wait for {slowest}"
+                if log is not None and (waits := self._waits(version, log)):
+                    reason = waits
             newest = self._version_of(stream)
             if newest is None or newest.ends_us <= self.times[stream].promise_us < END:
                 reason = "no plan reads it here"
@@ -141,6 +144,22 @@ class Admission:
             if reason != self.held.get(stream, ""):
                 self.held[stream] = reason
                 self._site.do(Hold(stream, reason))
+
+    def _waits(self, version: RunningVersion, log: MadeLog) -> str:
+        """For whom too much of a log is kept; nothing if it is not too much."""
+        selected = [version.made[name] for name in version.selected.get(log.name, ())]
+        for made in (log, *selected):
+            kept = made.shelf.size_between(made.acknowledged(), made.durable_end)
+            if kept > self._site.settings.quota:
+                return f"{kept:,} bytes wait for {min(made.readers, key=lambda site: made.readers[site].committed)}"
+        # Who waits for the time of this stream will forget nothing before it goes on.
+        time = self.times[log.name.type]
+        if log.name.type in version.logs.goes_on:
+            return ""
+        is_asked = time.until_us > time.promise_us or any(m.asked_us() > m.durable_us for m in (log, *selected))
+        if version.buffered_size(log.name) > self._site.settings.quota and not is_asked:
+            return f"{version.buffered_size(log.name):,} bytes may still be pulled"
+        return ""
 
     def wakes(self, now: float) -> list[float]:
         """When, without rows, there may be more to promise to those who ask."""

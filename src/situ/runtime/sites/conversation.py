@@ -5,11 +5,13 @@ Whatever is sent is durable here. What another site says of an earlier life of i
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from situ.core.time import BEGINNING, END
 from situ.runtime.sites.actions import Send, SendEntry
-from situ.runtime.sites.logs import SINK, MadeLog, Reader, ReadLog, finished
+from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, finished
 from situ.runtime.sites.messages import (
     Hello,
     Incarnation,
@@ -18,14 +20,24 @@ from situ.runtime.sites.messages import (
     MessageError,
     Position,
     Probe,
+    PullRequest,
     Question,
     Refusal,
+    Relayed,
 )
 from situ.runtime.sites.peers import Peer, reason_to_refuse
+from situ.runtime.sites.ranges import without
 from situ.runtime.sites.rows import checked_rows
 
 if TYPE_CHECKING:
+    from situ.runtime.sites.running_version import RunningVersion
     from situ.runtime.sites.site import SiteCore
+
+
+#: A request that is not answered is said again after twice the time, so many times; then at that pace.
+_MOST_DOUBLED = 6
+#: Those who pull are asked what they need when what is kept for them is this part of the quota.
+_MUCH = 4
 
 
 class Conversation:
@@ -44,25 +56,34 @@ class Conversation:
 
     # ---- what comes
 
-    def receive(self, sender: str, message: object, now: float) -> None:
+    def hear(self, sender: str, message: object, now: float) -> None:
+        """A message came from a site to which this one is joined."""
         try:
-            match message:
-                case Hello():
-                    self._hello(sender, message, now)
-                case LogBatch():
-                    self._batch(sender, message, now)
-                case Position():
-                    self._position(sender, message, now)
-                case Probe(log):
-                    self._probe(sender, log)
-                case Question():
-                    self._question(sender, message)
-                case Refusal(reason):
-                    self._peer(sender).refused_by = reason
-                case _:
-                    raise MessageError(f"{type(message).__name__} is no message between sites")
+            if not isinstance(message, Relayed):
+                self._receive(sender, message, now)
+            elif (own := self._site.relays.receive(sender, message)) is not None:
+                self._receive(message.origin, own, now)
         except MessageError:
             self.refusals += 1
+
+    def _receive(self, sender: str, message: object, now: float) -> None:
+        match message:
+            case Hello():
+                self._hello(sender, message, now)
+            case LogBatch():
+                self._batch(sender, message, now)
+            case Position():
+                self._position(sender, message, now)
+            case PullRequest():
+                self._request(sender, message, now)
+            case Probe(log):
+                self._probe(sender, log)
+            case Question():
+                self._question(sender, message)
+            case Refusal(reason):
+                self._peer(sender).refused_by = reason
+            case _:
+                raise MessageError(f"{type(message).__name__} is no message between sites")
 
     def _peer(self, site: str) -> Peer:
         if site not in self.peers:
@@ -119,7 +140,7 @@ class Conversation:
         if is_new or hello.answer:
             for log in self._site.read_logs():
                 if log.name.origin == sender:
-                    log.asked = None  # it has forgotten what it was asked
+                    log.asked, log.requested = None, PullState()  # it may have forgotten what it was asked
                     self._site.do(Send(sender, self.position_in(log, again=True)))
 
     def _read_log(self, sender: str, name: LogName) -> ReadLog | None:
@@ -160,12 +181,15 @@ class Conversation:
 
     def _accept(self, log: ReadLog, batch: LogBatch) -> None:
         """Take a batch that follows what has come, if it is what it says."""
+        if batch.request > (0 if log.pulled is None else log.pulled.number):
+            raise MessageError(f"{batch.log} answers request {batch.request}, which was not made")
         rows = None
         if batch.following > batch.first:
             schema = self._site.versions[batch.log.version].host.schema(batch.log.kind, batch.log.type)
-            rows = checked_rows(batch.rows, schema, batch.following - batch.first, bool(batch.filter))
+            rows = checked_rows(batch.rows, schema, batch.following - batch.first)
         log.pending.append((batch, rows))
         log.received, log.received_us = batch.following, max(log.received_us, batch.watermark)
+        log.received_request = max(log.received_request, batch.request)
 
     def _made_log(self, sender: str, name: LogName) -> tuple[MadeLog, Reader] | None:
         version = self._site.versions.get(name.version)
@@ -194,14 +218,43 @@ class Conversation:
             reader.heard_at = now
         reader.committed = max(reader.committed, min(position.committed, log.durable_end))
         reader.watermark_us = max(reader.watermark_us, position.watermark)
+        reader.request = max(reader.request, position.request)
         reader.sent = max(reader.sent, reader.committed)
         reader.credit = position.credit
         if position.again:
             reader.sent = max(reader.committed, min(position.received, log.durable_end))
-            reader.told_us = position.watermark
+            reader.told_us, reader.told_request = position.watermark, position.request
+
+    def _request(self, sender: str, request: PullRequest, now: float) -> None:
+        """Somebody pulls: what is there, and was not asked for before, is his."""
+        if (of_log := self._made_log(sender, request.log)) is None:
+            return
+        log, reader = of_log
+        pulled, site = log.pulled, self._site
+        if pulled is None or len(request.ranges) != len(pulled.ranges):
+            raise MessageError(f"{sender} is pushed what it gets of {request.log}")
+        if request.number == pulled.number and request.forget_us > pulled.forget_us:
+            log.pulled = asked_for = replace(pulled, forget_us=request.forget_us)
+        elif request.number > pulled.number:
+            for asked, before in zip(request.ranges, pulled.ranges, strict=True):
+                gone = [first for first, _ in without(asked, before) if first < pulled.forget_us]
+                if gone:
+                    reason = f"{sender} pulls {request.log} from {gone[0]} on, which it said it would not need"
+                    self.peers[sender].refused = reason
+                    site.do(Send(sender, Refusal(reason)))
+                    raise MessageError(reason)
+            asked_for = PullState(request.number, max(request.forget_us, pulled.forget_us), request.ranges)
+            version = site.versions[request.log.version]
+            site.open.entries += version.answer(request.log, asked_for, site.kept_rows(request.log.whole))
+            site.store_made(log)
+        else:  # it may have been answered before, and that was lost
+            reader.told_request = min(reader.told_request, request.number - 1)
+            return
+        site.open.values[f"pull/{log.name}"] = asked_for.to_json()
 
     def _probe(self, sender: str, name: LogName) -> None:
         if (log := self._read_log(sender, name)) is not None:
+            log.is_nudged = True
             self._site.do(Send(sender, self.position_in(log, again=True)))
 
     def _question(self, sender: str, question: Question) -> None:
@@ -248,7 +301,12 @@ class Conversation:
                         self._site.write(log.name, log.shelf, log.durable_end, reader)
                     elif self._is_ready(site):
                         self._send(log, site, reader, now)
+                if log.name in version.buffers:
+                    version.forget_buffered(log.name, self._site.latest_in)
+                    self._nudge(version, log.name, now)
             for read in version.read.values():
+                if read.pulled is not None:
+                    self._pull(read, now)
                 if read.missing_since is not None and now >= read.missing_since + self._site.settings.ask:
                     read.missing_since = now + self._site.settings.repeat
                     self._site.do(Send(read.name.origin, self.position_in(read, again=True)))
@@ -261,21 +319,69 @@ class Conversation:
         return peer.greeted and not peer.refused and not peer.refused_by
 
     def _send(self, log: MadeLog, site: str, reader: Reader, now: float) -> None:
+        end, request = log.durable_end, log.durable_request
         for stub in list(log.sendable(reader)):
             if reader.sent == reader.committed:
                 reader.heard_at = now
-            reader.sent, reader.told_us = stub.following, max(reader.told_us, stub.watermark)
-            self._site.do(SendEntry(site, log.name, self.life, stub.first, stub.following, stub.watermark))
+            rides_us, answered = log.promise_after(stub)
+            reader.sent, reader.told_us = stub.following, max(reader.told_us, rides_us)
+            reader.told_request = max(reader.told_request, answered)
+            self._site.do(SendEntry(site, log.name, self.life, stub.first, stub.following, rides_us, answered))
         if (promise_us := log.promise_for(reader)) is not None:
-            if promise_us == END and reader.told_us < END:
+            ends_range = log.pulled is not None and log.pulled.ends_between(reader.told_us, promise_us)
+            if (promise_us == END and reader.told_us < END) or ends_range or request > reader.told_request:
                 reader.heard_at = now
-            reader.told_us = promise_us
-            self._site.do(Send(site, LogBatch(log.name, self.life, log.durable_end, log.durable_end, promise_us)))
+            reader.told_us, reader.told_request = max(reader.told_us, promise_us), request
+            self._site.do(Send(site, LogBatch(log.name, self.life, end, end, promise_us, request)))
         if reader.question is not None and reader.told_us >= reader.question.until_us:
             reader.question = None
         if log.owes(reader) and now >= reader.heard_at + self._site.settings.repeat:
             reader.heard_at = now
             self._site.do(Send(site, Probe(log.name)))
+
+    def _nudge(self, version: RunningVersion, name: LogName, now: float) -> None:
+        """Where much is kept that may be pulled, tell those who pull how far time has come, and ask how they are: they
+        may need little of it any more, and only rare events would let them say so."""
+        if not self._keeps_much(version, name):
+            return
+        for log, site, reader in self._pulling(version, name):
+            if now >= reader.nudged_at + self._site.settings.repeat:
+                reader.nudged_at, reader.told_us = now, max(reader.told_us, log.durable_us)
+                end, request = log.durable_end, log.durable_request
+                self._site.do(Send(site, LogBatch(log.name, self.life, end, end, log.durable_us, request)))
+                self._site.do(Send(site, Probe(log.name)))
+
+    def _keeps_much(self, version: RunningVersion, name: LogName) -> bool:
+        return version.buffered_size(name) * _MUCH > self._site.settings.quota
+
+    def _pulling(self, version: RunningVersion, name: LogName) -> list[tuple[MadeLog, str, Reader]]:
+        """Who pulls of a log, and has been sent all that he asked for."""
+        logs = [version.made[selected] for selected in version.selected[name]]
+        return [
+            (log, site, reader)
+            for log in logs
+            if log.pulled is not None and not log.is_pulled_no_more
+            for site, reader in log.readers.items()
+            if self._is_ready(site) and reader.sent == log.durable_end
+        ]
+
+    def _pull(self, read: ReadLog, now: float) -> None:
+        """Ask for what operators here pull, as far as the origin does not know, or has not answered."""
+        pulled = read.pulled
+        assert pulled is not None
+        is_unknown = pulled.number > read.requested.number
+        frees = read.is_nudged and pulled.forget_us > read.requested.forget_us
+        if not (is_unknown or frees or now >= self._asks_again_at(read)):
+            return
+        read.requested_again = 0 if is_unknown else read.requested_again + 1
+        read.requested, read.requested_at, read.is_nudged = pulled, now, False
+        self._site.do(Send(read.name.origin, read.request()))
+
+    def _asks_again_at(self, read: ReadLog) -> float:
+        """When a request that was not answered is to be said again."""
+        if read.pulled is None or read.pulled.number <= read.received_request:
+            return math.inf
+        return read.requested_at + self._site.settings.repeat * 2 ** min(read.requested_again, _MOST_DOUBLED)
 
     def wakes(self) -> list[float]:
         """When something that was not answered is to be said again."""
@@ -288,7 +394,11 @@ class Conversation:
                 for site, reader in log.readers.items():
                     if site != SINK and log.owes(reader) and self._is_ready(site):
                         moments.append(reader.heard_at + repeat)
+                if log.name in version.buffers and self._keeps_much(version, log.name):
+                    moments += [reader.nudged_at + repeat for _, _, reader in self._pulling(version, log.name)]
             for read in version.read.values():
                 if read.missing_since is not None:
                     moments.append(read.missing_since + self._site.settings.ask)
+                if (again_at := self._asks_again_at(read)) < math.inf:
+                    moments.append(again_at)
         return moments

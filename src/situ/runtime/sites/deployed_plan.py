@@ -19,8 +19,7 @@ from typing import Any
 
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
-from situ.graph.operators import OperatorGraph
-from situ.runtime.sites.messages import LONGEST_DOCUMENT, LogName
+from situ.runtime.sites.messages import LONGEST_DOCUMENT
 
 
 class PlanError(SituError):
@@ -49,7 +48,8 @@ class DeployedPlan:
     """What `situ deploy` gives to all sites.
 
     `live` streams happen now, so their sources answer questions about time by the clock. `bounded`: all sources end,
-    so rules without a window are allowed. `silent_since_us`: when silences that come first begin.
+    so rules without a window are allowed. `silent_since_us`: when silences that come first begin. `ways`: by site that
+    is written to, which site comes after which on the way there; sites without one are joined to all.
     """
 
     version: int
@@ -62,11 +62,13 @@ class DeployedPlan:
     bounded: bool = False
     starts_us: int = BEGINNING
     silent_since_us: int | None = None
+    ways: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
     def sites(self) -> tuple[str, ...]:
-        """All sites that have a part in it."""
+        """All sites that have a part in it, relays included."""
         named = {site for of_stream in self.sources.values() for site in of_stream}
+        named |= {site for to, onward in self.ways.items() for site in (to, *onward)}
         named |= {place.site for place in self.operators.values()} | {*self.results}
         return tuple(sorted(named))
 
@@ -75,57 +77,15 @@ class DeployedPlan:
         """A short hash of all that it says."""
         return hashlib.sha256(plan_to_json(self).encode()).hexdigest()[:16]
 
+    def way(self, start: str, to: str) -> tuple[str, ...]:
+        """The sites on the way from one to another, without the first."""
+        onward, way = self.ways.get(to, {}), [start]
+        while way[-1] in onward and len(way) <= len(onward):
+            way.append(onward[way[-1]])
+        return tuple(way[1:]) if way[-1] == to else (to,)
+
     def starting_at(self, starts_us: int) -> DeployedPlan:
         return replace(self, starts_us=starts_us)
-
-
-@dataclass(frozen=True)
-class PlanLogs:
-    """The logs of a plan, and who reads each: sites whose operators do, and sites whose sinks do."""
-
-    operators: Mapping[LogName, frozenset[str]]
-    sinks: Mapping[LogName, frozenset[str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, plan: DeployedPlan, graph: OperatorGraph) -> PlanLogs:
-        operators: dict[LogName, frozenset[str]] = {}
-        sinks: dict[LogName, frozenset[str]] = {}
-        results = frozenset(plan.results)
-
-        def readers(event_type: str) -> frozenset[str]:
-            return frozenset(plan.operators[o.name].site for o in graph.operators if event_type in o.inputs)
-
-        for stream in graph.streams:
-            for site in plan.sources[stream.name]:
-                operators[LogName("events", stream.name, site, plan.version)] = readers(stream.name)
-                for kind in ("late", "rejected"):
-                    log = LogName(kind, stream.name, site, plan.version)
-                    operators[log], sinks[log] = frozenset(), results
-        for operator in graph.operators:
-            site = plan.operators[operator.name].site
-            log = LogName("events", operator.name, site, plan.version)
-            operators[log] = readers(operator.name)
-            sinks[log] = results if operator.subscription is not None else frozenset()
-            if operator.rule.timed_out:
-                log = LogName("timed out", operator.name, site, plan.version)
-                operators[log], sinks[log] = frozenset(), results
-        return cls(operators, {log: sinks.get(log, frozenset()) for log in operators})
-
-    def readers(self, log: LogName) -> frozenset[str]:
-        """The sites that read a log, its own among them."""
-        return self.operators[log] | self.sinks[log]
-
-    def made_at(self, site: str) -> list[LogName]:
-        return [log for log in self.operators if log.origin == site]
-
-    def read_at(self, site: str) -> list[LogName]:
-        """The logs of other sites that a site reads."""
-        return [log for log in self.operators if log.origin != site and site in self.readers(log)]
-
-    def peers(self, site: str) -> frozenset[str]:
-        """The sites that a site sends to or hears from."""
-        readers = {reader for log in self.made_at(site) for reader in self.readers(log)}
-        return frozenset(readers | {log.origin for log in self.read_at(site)}) - {site}
 
 
 def plan_to_json(plan: DeployedPlan) -> str:
@@ -146,12 +106,13 @@ def plan_to_json(plan: DeployedPlan) -> str:
         "bounded": plan.bounded,
         "starts_us": None if plan.starts_us == BEGINNING else plan.starts_us,
         "silent_since_us": plan.silent_since_us,
+        "ways": {to: dict(onward) for to, onward in plan.ways.items()},
     }
     return json.dumps(said, indent=1, ensure_ascii=False)
 
 
 _NEEDED = ("version", "query", "sources", "operators", "results")
-_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us")
+_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us", "ways")
 
 
 def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
@@ -191,6 +152,10 @@ def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
         silent_since_us=None
         if said.get("silent_since_us") is None
         else reader.whole(said["silent_since_us"], "silent_since_us", BEGINNING),
+        ways={
+            to: {site: reader.text(after, "ways") for site, after in reader.expect_object(onward, f"ways.{to}").items()}
+            for to, onward in reader.expect_object(said.get("ways", {}), "ways").items()
+        },
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -19,13 +20,13 @@ from situ.core.types import TIMESTAMP_ARROW, to_arrow
 from situ.flow.flow import Flow
 from situ.flow.lateness import judge_lateness, late_table
 from situ.flow.port import Port
-from situ.graph.operators import OperatorGraph
+from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.patterns import steps_of
 from situ.graph.query import Aggregation, Join, Rule, Stream
 from situ.graph.rule_properties import longest_us
 from situ.io.rows.ahead import reject_ahead, with_default_ahead
 from situ.io.rows.conform import REJECTED, Conformed
-from situ.kernel.batch import EXTENT, Batch, as_timestamps
+from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps, concat
 from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
 from situ.kernel.operator import contexts_of, tie_attributes
 from situ.kernel.state.checks import damage_is_told, numbers, require_times
@@ -33,15 +34,21 @@ from situ.kernel.state.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded.pieces import StreamReader
-from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, PlanLogs, plan_of_json
+from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, plan_of_json
 from situ.runtime.sites.host import Admitted, MadeRows
+from situ.runtime.sites.logs import PullState
 from situ.runtime.sites.messages import LogKind
+from situ.runtime.sites.plan_logs import PlanLogs
+from situ.runtime.sites.pulled_input import PulledInput
+from situ.runtime.sites.pulled_operator import Covered, PulledOperator, steps_in_numbers
+from situ.runtime.sites.ranges import Ranges
 from situ.runtime.sites.rows import TIME, times_us
+from situ.runtime.sites.selections import Filter, Selection, selections_of
 
 #: Somebody who waits for time to pass wants to hear of it as often as this part of what he waits for, and not more
 #: often than every so many microseconds.
 _PACE, _LEAST_PACE_US = 10, 10_000
-_LATEST = "latest"
+_LATEST, _REQUESTS = "latest", "requests"
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,17 @@ class CompiledPlan:
     plan: DeployedPlan
     graph: OperatorGraph
     programs: Mapping[str, RuleProgram]
+    #: Those of operators that pull, with provenance.
+    pulling: Mapping[str, RuleProgram]
+    functions: Functions
+
+    @cached_property
+    def logs(self) -> PlanLogs:
+        return PlanLogs.of(self.plan, self.graph, self.selections)
+
+    @cached_property
+    def selections(self) -> dict[str, dict[str, Selection]]:
+        return selections_of(self.plan, self.graph, self.programs)
 
     @cached_property
     def schemas(self) -> dict[tuple[LogKind, str], pa.Schema]:
@@ -95,7 +113,14 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     if not plan.bounded:
         refuse_unbounded_state(graph)
     contexts = contexts_of(graph, functions, provenance=False)
-    return CompiledPlan(plan, graph, {name: compile_operator(context) for name, context in contexts.items()})
+    traced = contexts_of(graph, functions, provenance=True)
+    return CompiledPlan(
+        plan,
+        graph,
+        {name: compile_operator(context) for name, context in contexts.items()},
+        {name: compile_operator(traced[name]) for name, place in plan.operators.items() if len(place.steps) > 1},
+        functions,
+    )
 
 
 @lru_cache(maxsize=16)
@@ -137,6 +162,9 @@ def _check_places(plan: DeployedPlan, graph: OperatorGraph) -> None:
                             remedy=did_you_mean(name, known))  # fmt: skip
         for name in sorted(known - planned):
             raise PlanError(f"the plan has no place for {kind} {name!r}", remedy="Make the plan for this query.")
+    for operator in graph.operators:
+        if steps := plan.operators[operator.name].steps:
+            steps_in_numbers(operator, steps)
     for name, sites in plan.sources.items():
         if not sites:
             raise PlanError(f"stream {name} has no source", remedy="Name the sites that have one.")
@@ -158,26 +186,46 @@ class EmbeddedHost:
         plan, graph = self.compiled.plan, self.compiled.graph
         self._streams = {stream.name: stream for stream in graph.streams}
         here = [o for o in graph.operators if plan.operators[o.name].site == self.site]
-        names = {operator.name for operator in here}
-        outside = dict.fromkeys(type_ for operator in here for type_ in operator.inputs if type_ not in names)
+        plain = [o for o in here if o.name not in self.compiled.pulling]
+        self._pulled_inputs: dict[str, PulledInput] = {}
+        self._pulling = [self._pulled_operator(o) for o in here if o.name in self.compiled.pulling]
+        names = {operator.name for operator in plain}
+        outside = dict.fromkeys(type_ for operator in plain for type_ in operator.inputs if type_ not in names)
         self._ports = {
-            type_: Port(type_, tuple(o.name for o in here if type_ in o.inputs), self._streams.get(type_))
+            type_: Port(type_, tuple(o.name for o in plain if type_ in o.inputs), self._streams.get(type_))
             for type_ in outside
         }
-        programs = {operator.name: self.compiled.programs[operator.name] for operator in here}
+        programs = {operator.name: self.compiled.programs[operator.name] for operator in plain}
         self.flow = Flow(programs, list(self._ports.values()), memory=self.memory)
-        self._readers = {n: self.compiled.reader(s) for n, s in self._streams.items() if n in outside}
+        self._readers = {n: self.compiled.reader(s) for n, s in self._streams.items()}
         #: By operator here and type from outside that it is made of, how long after such an event it may wait for time.
         self.waits_us = _waits(graph, names, outside)
+        self._made_here = {operator.name for operator in here}
         since = BEGINNING if plan.silent_since_us is None else plan.silent_since_us
         self._latest_us = dict.fromkeys(outside, since)
-        self._watermarks: dict[str, int] = dict.fromkeys(outside, BEGINNING)
+        read = [type_ for operator in here for type_ in operator.inputs]
+        self._watermarks: dict[str, int] = dict.fromkeys([*outside, *read], BEGINNING)
+
+    def _pulled_operator(self, operator: Operator) -> PulledOperator:
+        steps = steps_in_numbers(operator, self.compiled.plan.operators[operator.name].steps)
+        pulling = PulledOperator(
+            self.compiled.pulling[operator.name], steps, frozenset(), self._streams, Counter(), self.memory
+        )
+        ranged = []
+        for number in (number for step in steps[1:] for number in step):
+            event = pulling.events[number]
+            selection = self.compiled.selections[event][self.site]
+            logs = [log for log in self.compiled.logs.read_at(self.site) if log.type == event]
+            if logs and pulling.filters[event] in selection.pulled:
+                ranged.append(number)
+                self._pulled_inputs.setdefault(event, PulledInput(selection.pulled))
+        return replace(pulling, ranged=frozenset(ranged))
 
     def stream(self, name: str) -> Stream:
         return self._streams[name]
 
     def logs(self) -> PlanLogs:
-        return PlanLogs.of(self.compiled.plan, self.compiled.graph)
+        return self.compiled.logs
 
     def schema(self, kind: LogKind, event_type: str) -> pa.Schema:
         return self.compiled.schemas[kind, event_type]
@@ -204,24 +252,89 @@ class EmbeddedHost:
             int(times.max(initial=latest_us)),
         )
 
+    # ---- what other sites are sent
+
+    def choose(
+        self,
+        event_type: str,
+        rows: pa.RecordBatch,
+        selection: Selection,
+        asked: Sequence[Ranges],
+        unless: Sequence[Ranges] | None = None,
+    ) -> pa.RecordBatch:
+        batch = self._batch(event_type, rows)
+        calls = Calls(functions=self.compiled.functions, errors=self.flow.failed_calls)
+        chosen = selection.chosen(batch, asked, calls)
+        if unless is not None:
+            chosen &= ~selection.chosen(batch, unless, calls)
+        return rows if chosen.all() else rows.filter(pa.array(chosen))
+
+    def pulled(self) -> dict[str, PullState]:
+        return {type_: requests.state for type_, requests in self._pulled_inputs.items()}
+
     # ---- a step
 
-    def step(self, inputs: Sequence[tuple[str, pa.RecordBatch]], watermarks: Mapping[str, int]) -> list[MadeRows]:
+    def step(
+        self,
+        inputs: Sequence[tuple[str, pa.RecordBatch]],
+        watermarks: Mapping[str, int],
+        answered: Mapping[str, int],
+    ) -> list[MadeRows]:
+        self._watermarks |= watermarks
+        arrived: dict[str, list[Batch]] = defaultdict(list)
         for type_, rows in inputs:
-            if type_ in self._ports and rows.num_rows:
-                batch = self._batch(type_, rows)
-                self._latest_us[type_] = max(self._latest_us[type_], batch.latest)
-                self.flow.add(self._ports[type_], batch)
+            if rows.num_rows:
+                self._hand_on(type_, self._batch(type_, rows), arrived)
+        made: dict[tuple[LogKind, str], list[MadeRows]] = defaultdict(list)
+        self._advance(arrived, made)
+        ranges = {type_: requests.answered(answered[type_]) for type_, requests in self._pulled_inputs.items()}
+        for operator in self._pulling:  # inputs come first
+            events = operator.step(
+                {type_: concat(arrived[type_]) for type_ in operator.events if arrived[type_]},
+                {type_: self._covered(operator, type_, ranges) for type_ in operator.events},
+            )
+            self._watermarks[operator.name] = operator.low_us
+            self._hand_on(operator.name, events, arrived)
+            rows = self._rows("events", operator.name, events)
+            made["events", operator.name].append(MadeRows("events", operator.name, rows, operator.low_us))
+            if operator.name in self._ports:
+                self._advance(arrived, made)
+        self._ask()
+        return [_joined(parts) for parts in made.values()]
+
+    def _hand_on(self, type_: str, batch: Batch, arrived: dict[str, list[Batch]]) -> None:
+        if not len(batch):
+            return
+        arrived[type_].append(batch)
+        if type_ in self._ports:
+            self._latest_us[type_] = max(self._latest_us[type_], batch.latest)
+            self.flow.add(self._ports[type_], batch)
+
+    def _advance(self, arrived: dict[str, list[Batch]], made: dict[tuple[LogKind, str], list[MadeRows]]) -> None:
+        """Let operators that do not pull read what has come."""
         if not self.flow.nodes:
-            return []
-        self._watermarks = {type_: watermarks[type_] for type_ in self._ports}
-        made: list[MadeRows] = []
-        for name, produced in self.flow.advance(END, self._watermarks).items():
-            low = produced.low_watermark
-            made.append(MadeRows("events", name, self._rows("events", name, produced.events), low))
+            return
+        for name, produced in self.flow.advance(END, {type_: self._watermarks[type_] for type_ in self._ports}).items():
+            low = self._watermarks[name] = produced.low_watermark
+            arrived[name] += [produced.events] if len(produced.events) else []
+            rows = self._rows("events", name, produced.events)
+            made["events", name].append(MadeRows("events", name, rows, low))
             if self.flow.operator(name).rule.timed_out:
-                made.append(MadeRows("timed out", name, self._rows("timed out", name, produced.timed_out), low))
-        return made
+                rows = self._rows("timed out", name, produced.timed_out)
+                made["timed out", name].append(MadeRows("timed out", name, rows, low))
+
+    def _covered(self, operator: PulledOperator, type_: str, ranges: Mapping[str, Mapping[Filter, Ranges]]) -> Covered:
+        pulled = operator.pulled
+        return Covered(self._watermarks[type_], ranges[type_][pulled[type_]] if type_ in pulled else None)
+
+    def _ask(self) -> None:
+        """Ask other sites for what operators need of pulled types."""
+        for type_, requests in self._pulled_inputs.items():
+            readers = [operator for operator in self._pulling if type_ in operator.pulled]
+            needed: dict[Filter, list[Ranges]] = defaultdict(list)
+            for operator in readers:
+                needed[operator.pulled[type_]].append(operator.needed.get(type_, ()))
+            requests.ask(needed, min(operator.forget_us for operator in readers))
 
     def _batch(self, type_: str, rows: pa.RecordBatch) -> Batch:
         times = times_us(rows)
@@ -239,7 +352,39 @@ class EmbeddedHost:
 
     # ---- waiting for time
 
-    def undecided(self, asked: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    def undecided(self, asked: Mapping[str, int], nudged: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+        wanted = dict(asked)
+        for operator in self._pulling:
+            for type_ in operator.pulled:
+                wanted[operator.name] = max(nudged.get(type_, BEGINNING), wanted.get(operator.name, BEGINNING))
+        while True:  # who waits for an operator here waits for what it reads
+            needed = self._undecided_by_flow(wanted)
+            for operator in self._pulling:
+                for type_, until in self._undecided_by(operator, wanted.get(operator.name, BEGINNING)).items():
+                    before = needed.get(type_, (BEGINNING, END))
+                    needed[type_] = max(before[0], until), min(before[1], operator.shape.window_us // _PACE)
+            more = {
+                type_: until
+                for type_, (until, _) in needed.items()
+                if type_ in self._made_here and until > wanted.get(type_, BEGINNING)
+            }
+            if not more:
+                return {
+                    type_: (until, max(pace, _LEAST_PACE_US))
+                    for type_, (until, pace) in needed.items()
+                    if type_ not in self._made_here
+                }
+            wanted |= more
+
+    def _undecided_by(self, operator: PulledOperator, wanted: int) -> dict[str, int]:
+        """Up to which times an operator that pulls waits for time in types that are pushed to it. The answers to its
+        requests come by themselves."""
+        pushed = [type_ for type_ in operator.events if type_ not in operator.pulled]
+        wanted = BEGINNING if wanted == END else wanted
+        until = {type_: max(operator.undecided.get(type_, BEGINNING), wanted) for type_ in pushed}
+        return {type_: time for type_, time in until.items() if time > self._watermarks[type_]}
+
+    def _undecided_by_flow(self, asked: Mapping[str, int]) -> dict[str, tuple[int, int]]:
         needed: dict[str, tuple[int, int]] = {}
         for operator, waits in self.waits_us.items():
             until = max((self._latest_us[t] + w + 1 for t, w in waits.items() if self._latest_us[t] != BEGINNING),
@@ -257,7 +402,10 @@ class EmbeddedHost:
         return needed
 
     def passed_us(self, event_type: str) -> int:
+        if event_type in self._pulled_inputs:
+            return END  # only what is needed was asked for
         limits = [min(map(self._watermarks.__getitem__, w)) for w in self.waits_us.values() if event_type in w]
+        limits += [operator.low_us for operator in self._pulling if event_type in operator.events]
         return max(limits, default=END)
 
     def figures(self) -> dict[str, int]:
@@ -267,15 +415,21 @@ class EmbeddedHost:
     # ---- state
 
     def snapshot(self) -> bytes:
-        times = self._latest_us, self._watermarks
+        types = list(self._watermarks)
         table = pa.table(
-            {"type": pa.array(list(self._ports), pa.string())}
-            | {
-                n: pa.array([of[t] for t in self._ports], pa.int64())
-                for n, of in zip(("time", "low"), times, strict=True)
+            {
+                "type": pa.array(types, pa.string()),
+                "time": pa.array([self._latest_us.get(type_, BEGINNING) for type_ in types], pa.int64()),
+                "low": pa.array([self._watermarks[type_] for type_ in types], pa.int64()),
             }
         )
-        return pack(self.flow.snapshot() | {_LATEST: table})
+        tables = self.flow.snapshot() | {_LATEST: table}
+        for operator in self._pulling:
+            tables |= operator.snapshot()
+        if self._pulled_inputs:
+            requests = {type_: requests.to_json() for type_, requests in self._pulled_inputs.items()}
+            tables[_REQUESTS] = pa.table({"type": list(requests), "requests": list(requests.values())})
+        return pack(tables)
 
     def restore(self, snapshot: bytes) -> None:
         tables = unpack(snapshot)
@@ -285,6 +439,11 @@ class EmbeddedHost:
                 times = numbers(latest.column(name), np.int64, "times")
                 require_times(times, "times")
                 into.update(zip(latest.column("type").to_pylist(), times.tolist(), strict=True))
+            for operator in self._pulling:
+                operator.restore(tables)
+            if self._pulled_inputs:
+                for row in tables.pop(_REQUESTS).to_pylist():
+                    self._pulled_inputs[row["type"]].restore(row["requests"])
             self.flow.restore(tables)
 
 
@@ -294,6 +453,15 @@ def make_embedded_host(plan: str, site: str) -> EmbeddedHost:
     if site not in compiled.plan.sites:
         raise SituError(f"the plan has nothing to do for site {site!r}")
     return EmbeddedHost(compiled, site)
+
+
+def _joined(parts: Sequence[MadeRows]) -> MadeRows:
+    """What was made of one type in one step."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = pa.Table.from_batches([part.rows for part in parts]).combine_chunks()
+    of_one = rows.to_batches()[0] if rows.num_rows else parts[0].rows
+    return replace(parts[-1], rows=of_one)
 
 
 def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:

@@ -10,8 +10,11 @@ import pyarrow as pa
 
 from situ.graph.query import Stream
 from situ.io.rows.conform import Conformed
-from situ.runtime.sites.deployed_plan import PlanLogs
+from situ.runtime.sites.logs import PullState
 from situ.runtime.sites.messages import LogKind
+from situ.runtime.sites.plan_logs import PlanLogs
+from situ.runtime.sites.ranges import Ranges
+from situ.runtime.sites.selections import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,33 @@ class Host(Protocol):
         """Judge rows of a source of which the largest time so far was `latest_us`; events before `promise_us` are
         late, and those too far ahead of `now_us` no events."""
 
-    def step(self, inputs: Sequence[tuple[str, pa.RecordBatch]], watermarks: Mapping[str, int]) -> list[MadeRows]:
-        """Read rows of types that are not made here. By type, no event before the watermark will follow."""
+    def choose(
+        self,
+        event_type: str,
+        rows: pa.RecordBatch,
+        selection: Selection,
+        asked: Sequence[Ranges],
+        unless: Sequence[Ranges] | None = None,
+    ) -> pa.RecordBatch:
+        """The rows of a type that are selected, where these ranges are pulled; `unless`: but for those that are
+        selected where those are."""
 
-    def undecided(self, asked: Mapping[str, int]) -> Mapping[str, tuple[int, int]]:
+    def step(
+        self,
+        inputs: Sequence[tuple[str, pa.RecordBatch]],
+        watermarks: Mapping[str, int],
+        answered: Mapping[str, int],
+    ) -> list[MadeRows]:
+        """Read rows of types that are not made here. By type, no event before the watermark will follow; of those that
+        are pulled, no such event of the requests up to the one that is `answered`."""
+
+    def pulled(self) -> Mapping[str, PullState]:
+        """By type, what operators here pull of it from other sites."""
+
+    def undecided(self, asked: Mapping[str, int], nudged: Mapping[str, int]) -> Mapping[str, tuple[int, int]]:
         """By type that is not made here: up to which time somebody waits for time to pass, and at what pace to hear of
-        it is of use. `asked`: by operator, up to which time readers elsewhere wait for its promise."""
+        it is of use. `asked`: by operator, up to which time readers elsewhere wait for its promise. `nudged`: by type
+        that is pulled, up to which time its origin keeps much, and would rather forget it."""
 
     def passed_us(self, event_type: str) -> int:
         """How far time has come for the operator here that has come farthest among those that read a type: whatever of

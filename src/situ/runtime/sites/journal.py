@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from situ.core.errors import SituError
+from situ.core.time import BEGINNING
 from situ.runtime.sites.messages import LogName
 
 
@@ -44,15 +45,23 @@ class EntryStub:
     size: int
 
 
+class LogPosition(NamedTuple):
+    """How far a log is read: up to a number and a promise, and to the answer to a request, where it is pulled."""
+
+    number: int = 0
+    watermark_us: int = BEGINNING
+    request: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step of the operators of one version: how far logs that they read were given to them, as (number, watermark),
-    and what they made."""
+    """A step of the operators of one version: how far logs that they read were given to them, and what they made, as
+    (number, watermark)."""
 
     number: int
     version: int
     now: float
-    read: Mapping[LogName, tuple[int, int]]
+    read: Mapping[LogName, LogPosition]
     made: Mapping[LogName, tuple[int, int]]
 
 

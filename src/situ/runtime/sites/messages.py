@@ -12,14 +12,22 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 from situ.core.errors import SituError
-from situ.core.time import BEGINNING, END
+from situ.core.time import BEGINNING, END, FIRST_TIME_US, LAST_TIME_US, LIMIT
+from situ.runtime.sites.ranges import Ranges, are_ranges
 
 #: What a log has: events of a type, matches that timed out, rows that came too late, rows that were no events.
 LogKind: TypeAlias = Literal["events", "timed out", "late", "rejected"]
 
+#: Sites that come one after the other.
+Way: TypeAlias = tuple[str, ...]
+#: No way is longer, and no message has more of them.
+LONGEST_WAY, MOST_WAYS = 64, 10_000
+
 #: The position in a log of which its reader wants nothing any more.
 FINISHED = END
 LONGEST_TEXT = 1 << 16
+#: A request asks for so many ranges at most.
+MOST_RANGES = 20_000
 #: Texts of queries, plans and reports may be longer.
 LONGEST_DOCUMENT = 1 << 19
 
@@ -32,17 +40,28 @@ class MessageError(SituError):
 class LogName:
     """Which log: what it has, of which type, made where, under which version of the plan.
 
+    `selection` is the number of a selection of the plan: 0 has all events of the type.
+
     >>> str(LogName("events", "Braking", "north", 2)), LogName.parse("late/Vehicle/south/1").kind
     ('events/Braking/north/2', 'late')
+    >>> str(LogName("events", "Flow", "rome", 1, selection=2)), LogName.parse("events/Flow.2/rome/1").selection
+    ('events/Flow.2/rome/1', 2)
     """
 
     kind: LogKind
     type: str
     origin: str
     version: int
+    selection: int = 0
 
     def __str__(self) -> str:
-        return f"{self.kind}/{self.type}/{self.origin}/{self.version}"
+        selected = f".{self.selection}" if self.selection else ""
+        return f"{self.kind}/{self.type}{selected}/{self.origin}/{self.version}"
+
+    @property
+    def whole(self) -> LogName:
+        """The log of all events that a selection is taken of."""
+        return LogName(self.kind, self.type, self.origin, self.version)
 
     @classmethod
     def parse(cls, text: str) -> LogName:
@@ -50,7 +69,8 @@ class LogName:
         try:
             kind, type_, rest = text.split("/", 2)
             origin, version = rest.rsplit("/", 1)
-            return cls(_one_of(kind, LogKind), type_, origin, int(version))
+            type_, _, selection = type_.partition(".")
+            return cls(_one_of(kind, LogKind), type_, origin, int(version), int(selection or 0))
         except ValueError:
             raise MessageError(f"{text[:80]!r} names no log") from None
 
@@ -81,9 +101,9 @@ class Hello:
 class LogBatch:
     """Events of a log, numbers `first` to `following - 1`, as Arrow IPC in `rows`.
 
-    No event before `watermark` has a number from `following` on. `filter` is what was left out, in words (nothing
-    where it is empty); of numbers that it left out there are no rows. A batch without numbers is a promise about
-    time alone. `life` is the incarnation of the sender.
+    No event before `watermark` has a number from `following` on. A batch without numbers is a promise about time
+    alone. Where the reader pulls, this holds of what it asked for with `request` and before. `life` is the incarnation
+    of the sender.
     """
 
     log: LogName
@@ -91,17 +111,17 @@ class LogBatch:
     first: int
     following: int
     watermark: int
+    request: int = 0
     rows: bytes = b""
-    filter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """How far a reader is in a log: an acknowledgement, and credit.
 
-    `committed` numbers, and the promise `watermark`, survive the reader's end; up to `received` it has them in memory.
-    `again`: send from `received` on once more. The reader takes `credit` bytes beyond `committed`. `life` is the
-    incarnation of the sender.
+    `committed` numbers, the promise `watermark` and the answer to `request` survive the reader's end; up to `received`
+    it has them in memory. `again`: send from `received` on once more. The reader takes `credit` bytes beyond
+    `committed`. `life` is the incarnation of the sender.
     """
 
     log: LogName
@@ -111,6 +131,21 @@ class Position:
     watermark: int
     credit: int
     again: bool = False
+    request: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """All times of which a reader pulls events, by filter of its selection: what was asked for before, and more.
+
+    Requests are numbered. The answer has the events that are there, and then those that still come. No event before
+    `forget_us` will be asked for any more.
+    """
+
+    log: LogName
+    number: int
+    forget_us: int
+    ranges: tuple[Ranges, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +171,16 @@ class Refusal:
     """A site will read nothing of the receiver any more, because of this."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """What `origin` says, on its way. `onward` are the ways from the receiver on: the sites that come after it on each
+    of them; the empty one ends here."""
+
+    origin: str
+    onward: tuple[Way, ...]
+    message: Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +239,7 @@ class StatusReport:
 
 
 #: Between sites.
-PeerMessage: TypeAlias = Hello | LogBatch | Position | Probe | Question | Refusal
+PeerMessage: TypeAlias = Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal | Relayed
 #: From whoever may control a site, and its answers.
 ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion
 ControlAnswer: TypeAlias = Prepared | Done | StatusReport
@@ -211,6 +256,10 @@ def message_to_parts(message: Message) -> tuple[dict[str, Any], bytes]:
     >>> message_to_parts(Probe(LogName("events", "A", "north", 1)))
     ({'kind': 'probe', 'log': 'events/A/north/1'}, b'')
     """
+    if isinstance(message, Relayed):
+        inner, body = message_to_parts(message.message)
+        onward = [list(way) for way in message.onward]
+        return {"kind": "relayed", "origin": message.origin, "onward": onward, "message": inner}, body
     header: dict[str, Any] = {"kind": type(message).__name__.lower()}
     body = b""
     for field in fields(message):
@@ -235,6 +284,8 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     kind = _KINDS.get(named) if isinstance(named, str) else None
     if kind is None:
         raise MessageError(f"there is no message of kind {str(header.get('kind'))[:40]!r}")
+    if kind is Relayed:
+        return _relayed(header, body)
     types_of_fields = _TYPES[kind]
     stated = {name: value for name, value in header.items() if name != "kind"}
     needed = {field.name for field in fields(kind)} - {"rows"}
@@ -246,6 +297,23 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     message: Message = kind(**values, rows=body) if kind is LogBatch else kind(**values)
     _require_ranges(message)
     return message
+
+
+def _relayed(header: Mapping[str, Any], body: bytes) -> Relayed:
+    match header:
+        case {"origin": str(origin), "onward": list(onward), "message": dict(inner), **others} if {*others} == {"kind"}:
+            if not 0 < len(onward) <= MOST_WAYS or not all(map(_is_way, onward)):
+                raise MessageError("relayed: ways are none")
+            message = message_of(inner, body)
+            if not isinstance(message, Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal):
+                raise MessageError("relayed: what is handed on is no message between sites")
+            return Relayed(origin, tuple(map(tuple, onward)), message)
+        case _:
+            raise MessageError("a message of kind relayed has other fields")
+
+
+def _is_way(way: object) -> bool:
+    return isinstance(way, list) and len(way) <= LONGEST_WAY and all(isinstance(site, str) for site in way)
 
 
 def _to_json(value: object) -> Any:
@@ -267,6 +335,8 @@ def _from_json(value: object, type_: Any, name: str, kind: str) -> Any:
             return LogName.parse(value)
         case list() if type_ == tuple[Incarnation, ...] and 0 < len(value) <= 10_000:
             return tuple(_incarnation(each, kind) for each in value)
+        case list() if name == "ranges":
+            return _sets_of_ranges(value)
         case bool() if type_ is bool:
             return value
         case int() if type_ is int and not isinstance(value, bool) and BEGINNING <= value <= END:
@@ -287,14 +357,36 @@ def _incarnation(value: object, kind: str) -> Incarnation:
             raise MessageError(f"{kind}: lives are damaged")
 
 
+def _sets_of_ranges(value: list[object]) -> tuple[Ranges, ...]:
+    """The ranges of a request, if they are sets of times that events may have, and not too many."""
+    sets: list[Ranges] = []
+    for each in value:
+        if not isinstance(each, list) or not all(_is_range(pair) for pair in each):
+            raise MessageError("pullrequest: ranges are none")
+        sets.append(tuple((first, last) for first, last in each))
+    if sum(map(len, sets)) > MOST_RANGES:
+        raise MessageError(f"pullrequest: more than {MOST_RANGES:,} ranges")
+    if not all(map(are_ranges, sets)):
+        raise MessageError("pullrequest: ranges are not in order, or not apart")
+    return tuple(sets)
+
+
+def _is_range(pair: object) -> bool:
+    match pair:
+        case [int(first), int(last)]:
+            return first >= FIRST_TIME_US - LIMIT and last <= LAST_TIME_US + LIMIT
+        case _:
+            return False
+
+
 def _require_ranges(message: Message) -> None:
     kind = type(message).__name__.lower()
-    for name in ("version", "first", "following", "received", "committed", "credit", "pace_us"):
+    for name in ("version", "first", "following", "received", "committed", "credit", "pace_us", "request", "number"):
         if getattr(message, name, 0) < 0:
             raise MessageError(f"{kind}: {name} is {getattr(message, name)}")
     log = getattr(message, "log", None)
-    if log is not None and log.version < 1:
-        raise MessageError(f"{kind}: the log has version {log.version}")
+    if log is not None and (log.version < 1 or log.selection < 0):
+        raise MessageError(f"{kind}: there is no log {log}")
     match message:
         case LogBatch(first=first, following=following, rows=rows):
             if following < first or following == FINISHED or (first == following and rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from situ.core.time import BEGINNING
+from situ.core.time import BEGINNING, END
 from situ.runtime.sites.actions import Send
 from situ.runtime.sites.logs import ReadLog
 from situ.runtime.sites.messages import Question
@@ -29,6 +29,7 @@ class Questions:
         """Ask origins whose promises somebody here, or behind here, waits for; not before it is clear that they do not
         come by themselves."""
         for version in self._site.versions.values():
+            self._ask_own_sources(version)
             needed = _needed(version)
             if not needed:
                 continue
@@ -41,6 +42,13 @@ class Questions:
             for log in version.read.values():
                 if log.by_operators and log.name.type in needed:
                     self._ask_origin(log, *needed[log.name.type], reached_us, now)
+
+    def _ask_own_sources(self, version: RunningVersion) -> None:
+        """Who pulls wants to hear when a range is over."""
+        for log in version.made.values():
+            time = self._site.admission.times.get(log.name.type)
+            if log.pulled is not None and time is not None and (until_us := log.asked_us()) > time.promise_us:
+                time.ask(until_us, END, BEGINNING)
 
     def _ask_origin(self, log: ReadLog, until_us: int, pace_us: int, reached_us: int, now: float) -> None:
         if until_us <= log.received_us:
@@ -74,9 +82,13 @@ class Questions:
 
 def _reached_us(version: RunningVersion) -> int:
     """How far the origin that is farthest has come."""
-    return max((watermark_us for _, watermark_us in version.fed.values()), default=BEGINNING)
+    return max((at.watermark_us for at in version.fed.values()), default=BEGINNING)
 
 
 def _needed(version: RunningVersion) -> Mapping[str, tuple[int, int]]:
-    asked = {log.name.type: log.asked_us() for log in version.made.values() if log.name.kind == "events"}
-    return version.host.undecided(asked)
+    asked: dict[str, int] = {}
+    for log in version.made.values():
+        if log.name.kind == "events":
+            asked[log.name.type] = max(log.asked_us(), asked.get(log.name.type, BEGINNING))
+    nudged = {log.name.type: log.received_us for log in version.read.values() if log.is_nudged}
+    return version.host.undecided(asked, nudged)

@@ -14,8 +14,8 @@ from situ.kernel.state.snapshot import unpack
 from situ.runtime.sites.controls import KnownVersion
 from situ.runtime.sites.deployed_plan import DeployedPlan, plan_of_json
 from situ.runtime.sites.host import HostMaker
-from situ.runtime.sites.journal import Journal
-from situ.runtime.sites.logs import SINK, Reader
+from situ.runtime.sites.journal import Journal, LogPosition
+from situ.runtime.sites.logs import SINK, PullState, Reader
 from situ.runtime.sites.messages import Incarnation, LogName
 from situ.runtime.sites.peers import MOST_LIVES, lives_of_json
 from situ.runtime.sites.running_version import RunningVersion
@@ -66,6 +66,9 @@ def recover(name: str, journal: Journal, make_host: HostMaker, now: float) -> Re
     for version in versions.values():
         for log in version.made.values():
             log.end = log.durable_end  # of logs that sources fill, too
+        for read in version.read.values():
+            if read.pulled is not None:
+                read.pulled = version.host.pulled().get(read.name.type, read.pulled)
     commits, steps = map(int, values.get("counted", "0 0").split())
     return RecoveredState(
         versions,
@@ -105,12 +108,16 @@ def _restore_logs(version: RunningVersion, values: Mapping[str, str]) -> None:
         if (text := values.get(f"made/{name}")) is not None:
             made.durable_end, made.durable_us = map(int, text.split())
             made.watermark_us = made.durable_us
+        if made.pulled is not None and (text := values.get(f"pull/{name}")) is not None:
+            made.pulled = PullState.of_json(text)
+            made.durable_request = made.pulled.number
         if SINK in made.readers:
             _restore_sink(made.readers[SINK], values.get(f"sink/{name}"))
     for name, read in version.read.items():
         if (text := values.get(f"read/{name}")) is not None:
-            read.committed, read.committed_us = map(int, text.split())
-            read.received, read.received_us = read.taken, read.taken_us = read.committed, read.committed_us
+            read.committed, read.committed_us, read.committed_request = map(int, text.split())
+            read.received, read.received_us, read.received_request = map(int, text.split())
+            read.taken, read.taken_us, read.taken_request = map(int, text.split())
         if read.sink is not None:
             _restore_sink(read.sink, values.get(f"sink/{name}"))
 
@@ -126,7 +133,7 @@ def state_tables(versions: Iterable[RunningVersion]) -> dict[str, pa.Table]:
     """What a snapshot has: the states of hosts, and up to where they have read and made logs."""
     running = list(versions)
     fed = [(str(log), *at) for version in running for log, at in version.fed.items()]
-    made = [(str(name), log.end, log.watermark_us) for version in running for name, log in version.made.items()]
+    made = [(str(name), log.end, log.watermark_us, 0) for version in running for name, log in version.made.items()]
     states = [(version.number, version.host.snapshot()) for version in running]
     return {
         _FED: _positions(fed),
@@ -140,12 +147,13 @@ def state_tables(versions: Iterable[RunningVersion]) -> dict[str, pa.Table]:
     }
 
 
-def _positions(rows: list[tuple[str, int, int]]) -> pa.Table:
-    names, numbers, times = zip(*rows, strict=True) if rows else ((), (), ())
+def _positions(rows: list[tuple[str, int, int, int]]) -> pa.Table:
+    names, numbers, times, requests = zip(*rows, strict=True) if rows else ((), (), (), ())
     columns = {
         "log": pa.array(names, pa.string()),
         "number": pa.array(numbers, pa.int64()),
         "time": pa.array(times, pa.int64()),
+        "request": pa.array(requests, pa.int64()),
     }
     return pa.table(columns)
 
@@ -154,7 +162,7 @@ def _restore_hosts(versions: Mapping[int, RunningVersion], tables: Mapping[str, 
     for row in tables[_FED].to_pylist():
         log = LogName.parse(row["log"])
         if log.version in versions:
-            versions[log.version].fed[log] = row["number"], row["time"]
+            versions[log.version].fed[log] = LogPosition(row["number"], row["time"], row["request"])
     for row in tables[_MADE].to_pylist():
         log = LogName.parse(row["log"])
         if log.version in versions:

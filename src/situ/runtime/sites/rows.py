@@ -97,11 +97,11 @@ def plain_rows(data: bytes, schema: pa.Schema | None = None) -> pa.RecordBatch:
     return rows
 
 
-def checked_rows(data: bytes, schema: pa.Schema, numbers: int, filtered: bool) -> pa.RecordBatch:
-    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers (or fewer, if
-    a filter left some out); MessageError if they are not."""
+def checked_rows(data: bytes, schema: pa.Schema, numbers: int) -> pa.RecordBatch:
+    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers; MessageError
+    if they are not."""
     rows = plain_rows(data, schema)
-    if rows.num_rows > numbers or (rows.num_rows < numbers and not filtered):
+    if rows.num_rows != numbers:
         raise MessageError(f"there are {rows.num_rows:,} rows of {numbers:,} numbers")
     if TIME in schema.names and rows.num_rows:
         if rows.column(TIME).null_count:

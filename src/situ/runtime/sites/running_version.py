@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from situ.core.errors import StateError
 from situ.core.time import BEGINNING, END
-from situ.runtime.sites.deployed_plan import DeployedPlan, PlanLogs
+from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.host import Host, MadeRows
-from situ.runtime.sites.journal import Entry, StepRecord
-from situ.runtime.sites.logs import SINK, MadeLog, Reader, ReadLog
+from situ.runtime.sites.journal import Entry, LogPosition, StepRecord
+from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, TimeBuffer
 from situ.runtime.sites.messages import LogName
+from situ.runtime.sites.plan_logs import PlanLogs
+from situ.runtime.sites.ranges import holds, merged, without
 from situ.runtime.sites.rows import read_rows, times_us, write_rows
 
 #: Entries are cut where they would be larger.
@@ -26,7 +28,7 @@ class RunningVersion:
     """A version that holds for event times from its plan's `starts_us` to `ends_us`.
 
     `fresh` has rows of this site's own sources that its operators have not read yet, by log. `fed` says up to where
-    operators were given each log that they read, as (number, watermark).
+    operators were given each log that they read.
     """
 
     site: str
@@ -34,19 +36,31 @@ class RunningVersion:
     host: Host
     ends_us: int = END
     fresh: list[tuple[LogName, pa.RecordBatch]] = field(default_factory=list)
-    fed: dict[LogName, tuple[int, int]] = field(default_factory=dict)
+    fed: dict[LogName, LogPosition] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.logs: PlanLogs = self.host.logs()
-        self.made = {log: MadeLog(log, self._readers(log)) for log in self.logs.made_at(self.site)}
+        self.made = {log: MadeLog(log, self._readers(log), self._pulled(log)) for log in self.logs.made_at(self.site)}
         self.read = {
-            log: ReadLog(log, self.site in self.logs.operators[log], Reader() if self._sinks(log) else None)
+            log: ReadLog(
+                log, self.site in self.logs.operators[log], Reader() if self._sinks(log) else None, self._pulled(log)
+            )
             for log in self.logs.read_at(self.site)
         }
+        #: By log, the selections of its events that are logs, too.
+        self.selected: dict[LogName, list[LogName]] = {}
+        for log in self.made:
+            if log.selection:
+                self.selected.setdefault(log.whole, []).append(log)
+        self.buffers = {log.whole: TimeBuffer() for log, made in self.made.items() if made.pulled is not None}
         self._inputs = sorted(log for log in self.logs.operators if self.site in self.logs.operators[log]
                               and not (log.origin == self.site and log.type in self.plan.operators))  # fmt: skip
 
         self._own_inputs = {log for log in self._inputs if log.origin == self.site}
+
+    def _pulled(self, log: LogName) -> PullState | None:
+        selection = self.logs.selections.get(log)
+        return PullState(ranges=((),) * len(selection.pulled)) if selection is not None and selection.pulled else None
 
     def _sinks(self, log: LogName) -> bool:
         return self.site in self.logs.sinks[log]
@@ -67,9 +81,24 @@ class RunningVersion:
     # ---- what this site makes
 
     def append(self, log: LogName, rows: pa.RecordBatch, watermark_us: int) -> list[Entry]:
-        """Number rows of a log that is made here, with the promise that holds after them."""
-        made = self.made[log]
+        """Number rows of a log that is made here, and what is selected of them, with the promise that holds after
+        them."""
+        entries = self._numbered(self.made[log], rows, watermark_us)
+        for name in self.selected.get(log, ()):
+            pulled = self.made[name].pulled
+            ranges = () if pulled is None else pulled.ranges
+            chosen = self.host.choose(log.type, rows, self.logs.selections[name], ranges) if rows.num_rows else rows
+            entries += self._numbered(self.made[name], chosen, watermark_us)
+        if log in self.buffers:
+            for entry in entries:
+                if entry.log == log:
+                    self.buffers[log].latest[entry.first] = latest_us(read_rows(entry.rows))
+        return entries
+
+    def _numbered(self, made: MadeLog, rows: pa.RecordBatch, watermark_us: int) -> list[Entry]:
         made.watermark_us = max(made.watermark_us, watermark_us)
+        if made.pulled is not None and rows.num_rows:
+            made.latest_us = max(made.latest_us, latest_us(rows))
         pieces = max(1, -(-rows.nbytes // ENTRY_BYTES)) if rows.num_rows else 0
         length = -(-rows.num_rows // pieces) if pieces else 0
         entries = []
@@ -78,8 +107,53 @@ class RunningVersion:
             first, made.end = made.end, made.end + piece.num_rows
             # What a promise says of later numbers holds after the last piece alone.
             after = made.watermark_us if begin + piece.num_rows == rows.num_rows else BEGINNING
-            entries.append(Entry(log, first, made.end, after, write_rows(piece)))
+            entries.append(Entry(made.name, first, made.end, after, write_rows(piece)))
         return entries
+
+    def answer(self, log: LogName, asked: PullState, buffered: Iterable[bytes]) -> list[Entry]:
+        """Take a request: what is there of what it asks for, and was not asked for before, and from now on what
+        comes. `buffered` are the rows of the log that is pulled, all that may be asked for."""
+        made, selection = self.made[log], self.logs.selections[log]
+        assert made.pulled is not None
+        before = made.pulled.ranges
+        new = merged(pair for now, then in zip(asked.ranges, before, strict=True) for pair in without(now, then))
+        chosen = []
+        for data in buffered if new else ():
+            rows = read_rows(data)
+            times = times_us(rows)
+            if not holds(new, times).any():
+                continue
+            wanted = self.host.choose(log.type, rows, selection, asked.ranges, unless=before)
+            if wanted.num_rows:
+                chosen.append(wanted)
+        made.pulled = asked
+        if not chosen:
+            return []
+        return self._numbered(made, pa.Table.from_batches(chosen).combine_chunks().to_batches()[0], made.watermark_us)
+
+    def raise_promise(self, log: LogName, watermark_us: int) -> list[LogName]:
+        """Promise more about a log that is made here, and about what is selected of it; all these logs."""
+        names = [log, *self.selected.get(log, ())]
+        for name in names:
+            self.made[name].watermark_us = max(self.made[name].watermark_us, watermark_us)
+        return names
+
+    def forget_buffered(self, log: LogName, latest_in: Callable[[LogName, int], int]) -> None:
+        """Let go of what no reader will pull any more of a log."""
+        states = [self.made[name].pulled for name in self.selected[log]]
+        before_us = min(state.forget_us for state in states if state is not None)
+        self.buffers[log].forget(self.made[log].shelf, before_us, lambda first: latest_in(log, first))
+
+    def buffered_size(self, log: LogName) -> int:
+        """Bytes of a log that are kept because somebody may pull them."""
+        if log not in self.buffers:
+            return 0
+        return self.made[log].shelf.size_between(self.buffers[log].needless, self.made[log].durable_end)
+
+    def needless(self, log: LogName) -> int:
+        """The number of a log made here before which nobody needs anything."""
+        acknowledged = self.made[log].acknowledged()
+        return min(acknowledged, self.buffers[log].needless) if log in self.buffers else acknowledged
 
     def promise_of(self, stream_promise_us: int) -> int:
         """What a stream's promise means for this version's part of it."""
@@ -93,16 +167,25 @@ class RunningVersion:
         """By type that operators here read from outside, how far all of its origins have come."""
         lows: dict[str, int] = {}
         for log in self._inputs:
-            _, watermark_us = self.fed.get(log, (0, BEGINNING))
-            lows[log.type] = min(watermark_us, lows.get(log.type, END))
+            low = self.fed.get(log, LogPosition()).watermark_us
+            lows[log.type] = min(low, lows.get(log.type, END))
         return lows
+
+    def answered(self) -> dict[str, int]:
+        """By type that operators here pull, the last request that all of its origins have answered."""
+        answered: dict[str, int] = {}
+        for log in self._inputs:
+            if log in self.read and self.read[log].pulled is not None:
+                request = self.fed.get(log, LogPosition()).request
+                answered[log.type] = min(request, answered.get(log.type, request))
+        return answered
 
     def step(self, number: int, now: float) -> tuple[StepRecord | None, list[Entry]]:
         """Take all that came since the last step: the entries that are to be journalled, those that came first; and
         what operators did, if they were given anything."""
         entries: list[Entry] = []
         inputs: list[tuple[str, pa.RecordBatch]] = []
-        read: dict[LogName, tuple[int, int]] = {}
+        read: dict[LogName, LogPosition] = {}
         for name in sorted(self.read):
             log = self.read[name]
             for batch, rows in log.pending:
@@ -112,18 +195,18 @@ class RunningVersion:
                         inputs.append((name.type, rows))
                         log.waiting.append((latest_us(rows), len(batch.rows)))
             log.pending.clear()
-            log.taken, log.taken_us = log.received, log.received_us
-            if log.by_operators and self.fed.get(name) != (log.taken, log.taken_us):
-                read[name] = log.taken, log.taken_us
+            log.taken, log.taken_us, log.taken_request = log.received, log.received_us, log.received_request
+            if log.by_operators and self.fed.get(name) != (log.taken, log.taken_us, log.taken_request):
+                read[name] = LogPosition(log.taken, log.taken_us, log.taken_request)
         for name, made in self.made.items():
-            if name in self._own_inputs and self.fed.get(name) != (made.end, made.watermark_us):
-                read[name] = made.end, made.watermark_us
+            if name in self._own_inputs and self.fed.get(name) != (made.end, made.watermark_us, 0):
+                read[name] = LogPosition(made.end, made.watermark_us)
         inputs += [(name.type, rows) for name, rows in sorted(self.fresh, key=lambda each: each[0])]
         self.fresh.clear()
         if not read:
             return None, entries
         self.fed |= read
-        made_rows = self.host.step(inputs, self.watermarks())
+        made_rows = self.host.step(inputs, self.watermarks(), self.answered())
         ends: dict[LogName, tuple[int, int]] = {}
         for made_of in made_rows:
             name = self._log_of(made_of)
@@ -141,14 +224,13 @@ class RunningVersion:
         inputs: list[tuple[str, pa.RecordBatch]] = []
         # In the order of `step`: what other sites made, then what this one did.
         for name in sorted(step.read, key=lambda log: (log.origin == self.site, log)):
-            before, _ = self.fed.get(name, (0, BEGINNING))
-            number, _ = step.read[name]
+            before, number = self.fed.get(name, LogPosition()).number, step.read[name].number
             shelf = (self.read[name] if name in self.read else self.made[name]).shelf
             for stub in shelf.after(before):
                 if stub.following <= number:
                     inputs.append((name.type, read_rows(rows_of(name, stub.first))))
         self.fed |= step.read
-        for rows in self.host.step(inputs, self.watermarks()):
+        for rows in self.host.step(inputs, self.watermarks(), self.answered()):
             log = self.made[self._log_of(rows)]
             end, _ = step.made[log.name]
             stubs = [stub for stub in log.shelf.after(log.end) if stub.following <= end]

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -32,13 +32,15 @@ from situ.runtime.sites.admission import Admission
 from situ.runtime.sites.controls import Controls, KnownVersion
 from situ.runtime.sites.conversation import Conversation
 from situ.runtime.sites.host import HostMaker
-from situ.runtime.sites.journal import Entry, Journal, JournalCommit, StepRecord
-from situ.runtime.sites.logs import SINK, Reader, ReadLog, Shelf
+from situ.runtime.sites.journal import Entry, Journal, JournalCommit, LogPosition, StepRecord
+from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, Shelf
 from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.peers import lives_to_json
 from situ.runtime.sites.questions import Questions
 from situ.runtime.sites.recovery import recover, state_tables
-from situ.runtime.sites.running_version import RunningVersion
+from situ.runtime.sites.relays import Relays
+from situ.runtime.sites.rows import read_rows
+from situ.runtime.sites.running_version import RunningVersion, latest_us
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.source_times import SourceState, StreamTime
 from situ.runtime.sites.status import status_of
@@ -62,8 +64,9 @@ class InFlight:
     """A commit that the disk is busy with, and what it makes durable."""
 
     commit: JournalCommit
-    made: Mapping[LogName, tuple[int, int]]
-    read: Mapping[LogName, tuple[int, int]]
+    made: Mapping[LogName, LogPosition]
+    read: Mapping[LogName, LogPosition]
+    pulled: Mapping[LogName, PullState]
     after: Sequence[SiteAction]
     known: KnownVersion
 
@@ -83,6 +86,7 @@ class SiteCore:
         settings: Settings | None = None,
     ) -> None:
         self.name, self.settings, self.make_host = name, settings or Settings(), make_host
+        self._journal = journal
         state = recover(name, journal, make_host, now)
         self.versions: dict[int, RunningVersion] = state.versions
         times = {
@@ -96,6 +100,7 @@ class SiteCore:
         lives = [*state.lives, state.new_life(word)]
         self.open = OpenCommit(values={"lives": lives_to_json(lives)})
         self.conversation = Conversation(self, lives, state.peer_lives)
+        self.relays = Relays(self)
         self.admission = Admission(self, times)
         self.questions = Questions(self)
         self.controls = Controls(self, state.known, state.prepared, state.deployments)
@@ -147,7 +152,7 @@ class SiteCore:
         """Hear of an event, and say what is to be done."""
         match event:
             case Received(sender, message):
-                self.conversation.receive(sender, message, now)
+                self.conversation.hear(sender, message, now)
             case ControlAsked(number, message):
                 self.controls.asked(number, message)
             case RowsRead():
@@ -157,14 +162,16 @@ class SiteCore:
             case Written(log, following):
                 self._written(log, following)
             case Connected(site):
-                self.conversation.say_hello(site, now)
+                for peer in self.peers:
+                    if self.relays.way_to(peer)[0] == site:
+                        self.conversation.say_hello(peer, now)
             case Woken():
                 pass
             case _:
                 assert_never(event)
         self._work(now)
         actions, self._actions = self._actions, []
-        return actions
+        return self.relays.routed(actions)
 
     def _work(self, now: float) -> None:
         self.admission.admit(now)
@@ -185,20 +192,36 @@ class SiteCore:
 
     def _step(self, now: float) -> None:
         for version in self.versions.values():
-            before = {name: (log.taken, log.taken_us) for name, log in version.read.items()}
+            before = {name: (log.taken, log.taken_us, log.taken_request) for name, log in version.read.items()}
             record, entries = version.step(self.steps + 1, now)
             self.open.entries += entries
             if record is not None:
                 self.steps += 1
                 self.open.steps.append(record)
-                for name, (end, watermark_us) in record.made.items():
-                    self.open.values[f"made/{name}"] = f"{end} {watermark_us}"
-            for name, log in version.read.items():
-                if before[name] != (log.taken, log.taken_us):
-                    self.open.values[f"read/{name}"] = f"{log.taken} {log.taken_us}"
+                for name in record.made:
+                    for log in (name, *version.selected.get(name, ())):
+                        self.store_made(version.made[log])
+            for name, read in version.read.items():
+                if before[name] != (read.taken, read.taken_us, read.taken_request):
+                    self.open.values[f"read/{name}"] = f"{read.taken} {read.taken_us} {read.taken_request}"
             for name in sorted({entry.log for entry in self.open.entries if entry.log in version.made}):
-                log_ = version.made[name]
-                self.open.values[f"made/{name}"] = f"{log_.end} {log_.watermark_us}"
+                self.store_made(version.made[name])
+
+    def store_made(self, log: MadeLog) -> None:
+        """Let the next commit have how far a log that is made here has come."""
+        self.open.values[f"made/{log.name}"] = f"{log.end} {log.watermark_us}"
+
+    def kept_rows(self, log: LogName) -> Iterator[bytes]:
+        """The rows of all entries of a log that is made here, as far as they are kept."""
+        version = self.versions[log.version]
+        for stub in version.made[log].shelf.after(version.needless(log)):
+            yield self._journal.rows(log, stub.first)
+        for entries in (self.flying.commit.entries if self.flying is not None else (), self.open.entries):
+            yield from (entry.rows for entry in entries if entry.log == log)
+
+    def latest_in(self, log: LogName, first: int) -> int:
+        """The largest time in an entry that the journal has."""
+        return latest_us(read_rows(self._journal.rows(log, first)))
 
     def _commit(self) -> None:
         """Give all that waits to the disk."""
@@ -217,17 +240,31 @@ class SiteCore:
         values = opened.values | opened.later | {"counted": f"{self.commits} {self.steps}"}
         commit = JournalCommit(self.commits, opened.entries, steps, values, snapshot, forgotten)
         self.since_snapshot += size
-        made = {name: (log.end, log.watermark_us) for v in self.versions.values() for name, log in v.made.items()}
-        read = {log.name: (log.taken, log.taken_us) for log in self.read_logs()}
-        self.flying = InFlight(commit, made, read, opened.after, self.controls.known)
+        made = {
+            name: LogPosition(log.end, log.watermark_us, log.request)
+            for version in self.versions.values()
+            for name, log in version.made.items()
+        }
+        read = {log.name: LogPosition(log.taken, log.taken_us, log.taken_request) for log in self.read_logs()}
+        self.flying = InFlight(commit, made, read, self._pulled(), opened.after, self.controls.known)
         self.do(Append(commit))
+
+    def _pulled(self) -> dict[LogName, PullState]:
+        """What is pulled of each log of another site, as the operators say now."""
+        return {
+            name: state
+            for version in self.versions.values()
+            for type_, state in version.host.pulled().items()
+            for name, log in version.read.items()
+            if log.pulled is not None and name.type == type_
+        }
 
     def _forgettable(self) -> dict[LogName, int]:
         """What no reader, no sink and no replay needs any more, once a snapshot is written."""
         forgettable = {}
         for version in self.versions.values():
-            for name, log in version.made.items():
-                forgettable[name] = log.acknowledged()
+            for name in version.made:
+                forgettable[name] = version.needless(name)
             for name, read in version.read.items():
                 forgettable[name] = read.taken if read.sink is None else min(read.taken, read.sink.committed)
         return {name: before for name, before in forgettable.items() if before}
@@ -242,7 +279,7 @@ class SiteCore:
             self.open.values |= {f"plan/{number}": None, f"ends/{number}": None}
             for kind, logs in (("made", version.made), ("read", version.read)):
                 for name in logs:
-                    self.open.values |= {f"{kind}/{name}": None, f"sink/{name}": None}
+                    self.open.values |= {f"{kind}/{name}": None, f"sink/{name}": None, f"pull/{name}": None}
                     self.open.forgotten[name] = END
 
     def _committed(self, number: int, now: float) -> None:
@@ -259,12 +296,16 @@ class SiteCore:
                 shelves[name].forget(before)
         for version in self.versions.values():
             for name, log in version.made.items():
-                log.durable_end, log.durable_us = flying.made.get(name, (log.durable_end, log.durable_us))
+                if name in flying.made:
+                    log.durable_end, log.durable_us, log.durable_request = flying.made[name]
             for name, read in version.read.items():
-                position = flying.read.get(name, (read.committed, read.committed_us))
-                if position != (read.committed, read.committed_us):
-                    read.committed, read.committed_us = position
-                    self._acknowledge.add(name)
+                position = LogPosition(read.committed, read.committed_us, read.committed_request)
+                after = flying.read.get(name, position)
+                if after != position:
+                    if read.is_worth_telling(after.number, after.watermark_us):
+                        self._acknowledge.add(name)
+                    read.committed, read.committed_us, read.committed_request = after
+                read.pulled = flying.pulled.get(name, read.pulled)
         self._actions += flying.after
         if flying.known != self.durable_known:
             self.durable_known = flying.known

@@ -19,14 +19,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
-from situ.runtime.sites.journal import Entry, EntryStub, JournalCommit, JournalError, StepRecord
+from situ.runtime.sites.journal import Entry, EntryStub, JournalCommit, JournalError, LogPosition, StepRecord
 from situ.runtime.sites.messages import LogName
 
 #: The format of the tables.
 FORMAT = 1
 _PAGE_BYTES = 16384
-#: The write-ahead log is copied into the database when it is so large.
-_CHECKPOINT_BYTES = 64 << 20
+#: The write-ahead log is copied into the database when it is so large. A commit writes whole pages, some of them anew
+#: each time: the ends of tables and of their indices.
+_CHECKPOINT_BYTES, _COMMIT_BYTES = 64 << 20, 8 * _PAGE_BYTES
 #: Entries that are kept in memory.
 _RECENT_BYTES = 64 << 20
 _BUSY_MS = 60_000
@@ -118,7 +119,7 @@ class SqliteJournal:
             self._fail(f"{self._path}: what was to be written could not be: {error}. The site ends; start it again.")
         for entry in commit.entries:
             self._remember(entry)
-        self._in_log += commit.size
+        self._in_log += commit.size + _COMMIT_BYTES
         self._checkpoint_if_large()
 
     def _write(self, commit: JournalCommit) -> None:
@@ -217,6 +218,11 @@ def _step_to_json(step: StepRecord) -> str:
 
 
 def _step_of_json(text: str) -> StepRecord:
-    number, version, now, *positions = json.loads(text)
-    read, made = ({LogName.parse(log): (at[0], at[1]) for log, at in of.items()} for of in positions)
-    return StepRecord(number, version, now, read, made)
+    number, version, now, read, made = json.loads(text)
+    return StepRecord(
+        number,
+        version,
+        now,
+        {LogName.parse(log): LogPosition(*at) for log, at in read.items()},
+        {LogName.parse(log): (end, watermark_us) for log, (end, watermark_us) in made.items()},
+    )

@@ -12,6 +12,7 @@ import secrets
 import sys
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from itertools import count
 from typing import Any, assert_never
 
 from situ.core.errors import InputError, SituError, StateError
+from situ.core.memory import used_bytes
 from situ.runtime.sites.actions import (
     Answer,
     Append,
@@ -44,7 +46,12 @@ from situ.runtime.sites.messages import (
     ControlMessage,
     Go,
     LogBatch,
+    PeerMessage,
+    Position,
     Prepare,
+    PullRequest,
+    Question,
+    Relayed,
     StatusQuestion,
     StatusReport,
     message_of,
@@ -67,6 +74,8 @@ from situ.runtime.sites.wire.producing import NotNowError
 ADDRESS_FILE = "address"
 #: The requests of control.
 MESSAGE, STOP = "message", "stop"
+#: What is counted apart of what is sent to other sites, beside events.
+_COUNTED: dict[type, str] = {PullRequest: "requests", Question: "questions", Position: "acknowledgements"}
 #: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
 _ANSWER_S = 120.0
 #: The name of the source of a stream, where it is no producer that has one itself.
@@ -114,6 +123,7 @@ class SiteProcess:
         self._has_ended = False
         self._received = {"frames": 0, "bytes": 0}
         self._links: dict[str, str] = {}
+        self._sent: defaultdict[str, Counter[str]] = defaultdict(Counter)
         word = secrets.token_hex(8)
         self._site = SiteCore(setup.name, journal, self._make_host, setup.sources, self._begun, word, settings)
         self._endpoint: Endpoint | None = None
@@ -172,7 +182,7 @@ class SiteProcess:
 
     def _begin(self, plan: DeployedPlan) -> None:
         """Opens what a plan needs and is not open yet. What earlier versions need stays open."""
-        for site in self._site.peers:
+        for site in self._site.relays.neighbours:
             self._connect(site)
         has_sink = any(self._setup.name in version.plan.results for version in self._site.versions.values())
         if self._sink is None and has_sink:
@@ -214,15 +224,12 @@ class SiteProcess:
             case Append(commit):
                 self._commits.put(commit)
             case Send(to, message):
-                self._send(to, lambda: Frame(*message_to_parts(message)))
-            case SendEntry(to, log, life, first, following, watermark):
-                rows = self._journal.rows
-                self._send(
-                    to,
-                    lambda: Frame(
-                        *message_to_parts(LogBatch(log, life, first, following, watermark, rows(log, first)))
-                    ),
-                )
+                if self._send(to, lambda: Frame(*message_to_parts(message))):
+                    self._count(to, message)
+            case SendEntry(to, log, first=first, following=following):
+                rows, own = self._journal.rows, self._setup.name
+                if self._send(to, lambda: Frame(*message_to_parts(action.message(own, rows(log, first))))):
+                    self._sent[to]["events"] += following - first
             case WriteEntry():
                 assert self._sink is not None
                 self._sink.write(action)
@@ -242,10 +249,19 @@ class SiteProcess:
     def _threads_of(self, stream: str) -> list[SourceThread]:
         return [thread for (of, _), thread in self._sources.items() if of == stream]
 
-    def _send(self, to: str, make: Callable[[], Frame]) -> None:
-        if to not in self._outgoing:
+    def _send(self, to: str, make: Callable[[], Frame]) -> bool:
+        """Whether there was a connection that took it."""
+        if to not in self._outgoing and to in self._setup.addresses:
             self._connect(to)
-        self._outgoing[to].send(make)
+        # A way that somebody wrote on a message may lead nowhere.
+        return to in self._outgoing and self._outgoing[to].send(make)
+
+    def _count(self, to: str, message: PeerMessage) -> None:
+        said = message.message if isinstance(message, Relayed) else message
+        if isinstance(said, LogBatch):
+            self._sent[to]["events"] += said.following - said.first
+        else:
+            self._sent[to][_COUNTED.get(type(said), "others")] += 1
 
     def _commit_all(self) -> None:
         """In a thread of its own: one commit after the other."""
@@ -322,12 +338,14 @@ class SiteProcess:
         """What the process counts, beside what its core knows."""
         return {
             "up_s": round(time.time() - self._begun, 3),
+            "memory_bytes": used_bytes(),
             "read": {stream: sum(t.rows for t in self._threads_of(stream)) for stream, _ in self._sources},
             "written": dict(self._sink.rows) if self._sink else {},
             "received": dict(self._received),
             "refused": dict(self._endpoint.refused) if self._endpoint else {},
             "links": {
                 site: {"up": link.is_up, "frames": link.frames, "bytes": link.bytes, "waits": self._links.get(site, "")}
+                | {what: self._sent[site][what] for what in ("events", *_COUNTED.values())}
                 for site, link in self._outgoing.items()
             },
         }

@@ -37,7 +37,7 @@ from situ.runtime.sites.deployment import Deployment
 from situ.runtime.sites.embedded_host import make_embedded_host
 from situ.runtime.sites.host import HostMaker
 from situ.runtime.sites.journal import JournalCommit, MemoryJournal
-from situ.runtime.sites.messages import ControlAnswer, LogBatch, LogName, PeerMessage, message_of, message_to_parts
+from situ.runtime.sites.messages import ControlAnswer, LogName, PeerMessage, Relayed, message_of, message_to_parts
 from situ.runtime.sites.rows import read_rows
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.site import SiteCore
@@ -270,9 +270,8 @@ class World:
                 self._commit(machine, commit)
             case Send(to, message):
                 self._send(machine.name, to, message)
-            case SendEntry(to, log, life, first, following, watermark):
-                rows = machine.journal.rows(log, first)
-                self._send(machine.name, to, LogBatch(log, life, first, following, watermark, rows))
+            case SendEntry(to, log, first=first):
+                self._send(machine.name, to, action.message(machine.name, machine.journal.rows(log, first)))
             case WriteEntry(log, first, following):
                 self._sink(machine, log, first, following)
             case Answer(number, message):
@@ -313,7 +312,8 @@ class World:
         self.watch(machine.name, commit)
 
     def _send(self, sender: str, to: str, message: PeerMessage) -> None:
-        self.messages[type(message).__name__] += 1
+        inner = message.message if isinstance(message, Relayed) else message
+        self.messages[type(inner).__name__] += 1
         if frozenset((sender, to)) in self.cut or (self._is_stormy and self.random.random() < self.faults.loss):
             return
         copies = 2 if self._is_stormy and self.random.random() < self.faults.repeat else 1

@@ -17,6 +17,8 @@ from situ.runtime.sites.wire.frames import Frame, FrameError, from_wire, json_ob
 from situ.runtime.sites.wire.identity import CONTROL_PEER, Identities, require_loopback
 from situ.runtime.sites.wire.producing import NotNowError, OpenPushed, Pushed, serve_producer
 
+#: Reasons for refusals that are counted apart.
+_REASONS = 100
 #: What the endpoint does with a frame of a peer; FrameError or InputError refuses it, and closes the connection.
 Receive = Callable[[str, Frame], None]
 #: Answers a request of control, by its name: an object in, an object out.
@@ -138,5 +140,6 @@ def _refusals(endpoint: Endpoint) -> Iterator[None]:
     except NotNowError as error:
         raise flight.FlightUnavailableError(str(error)) from None
     except SituError as error:
-        endpoint.refused[error.cause] += 1
+        is_known = error.cause in endpoint.refused or len(endpoint.refused) < _REASONS
+        endpoint.refused[error.cause if is_known else "others"] += 1
         raise flight.FlightServerError(str(error)) from None

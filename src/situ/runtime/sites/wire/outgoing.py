@@ -134,6 +134,8 @@ class PeerConnection:
                 if answers.read() is None:  # the other side says a word when it knows who calls
                     raise ConnectionError("it ended the connection")
                 self._drop_frames()
+                if self._closed.is_set():  # and the word to end was dropped with the rest
+                    return
                 self._is_up.set()
                 watch = threading.Thread(target=self._watch, args=(answers,), name="situ-watch", daemon=True)
                 watch.start()

@@ -68,13 +68,14 @@ class Taker:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What crosses of one stream. `indexed`: an index in the packer judges tests, and not Catalyst."""
+    """What crosses of one stream; `only_ordering` are columns that do so only because they order equal times.
+    `indexed`: an index in the packer judges tests, and not Catalyst."""
 
     stream: Stream
     tests: tuple[StreamTest, ...]
     columns: tuple[str, ...]
     takers: tuple[Taker, ...]
-    ties: frozenset[str]
+    only_ordering: frozenset[str]
     positions_of: tuple[str, ...]
     indexed: bool = False
 
@@ -82,6 +83,15 @@ class Read:
     def filtered(self) -> bool:
         """Whether rows are left out: by Catalyst, or by the packer."""
         return all(taker.tests is not None for taker in self.takers)
+
+    @property
+    def asked(self) -> tuple[Conditions, ...] | None:
+        """The tests of which a row must fulfil one, as far as Catalyst can say them; None: all rows are read, or tests
+        are so many that an index judges them."""
+        if not self.filtered or self.indexed:
+            return None
+        taken = {number for taker in self.takers for number in taker.tests or ()}
+        return tuple(self.tests[number].pushed for number in sorted(taken))
 
     @property
     def marked(self) -> bool:
@@ -103,9 +113,9 @@ class Read:
         else:
             lines += [f"  test {number} {test}" for number, test in enumerate(self.tests)]
         lines.append(f"  cross: {', '.join(('the time', *self.columns, *(['marks of the tests'] * self.marked)))}")
-        if self.ties:
+        if self.only_ordering and not self.stream.order:
             lines.append(
-                f"  {', '.join(sorted(self.ties))}: only because equal times are ordered by all attributes; "
+                f"  {', '.join(sorted(self.only_ordering))}: only because equal times are ordered by all attributes; "
                 f"`order ATTRIBUTE` in the declaration of {self.stream.name} would need that one alone"
             )
         lines += [f"  all rows cross: positions count in {name}" for name in self.positions_of[:SHOWN_OPERATORS]]
@@ -253,10 +263,13 @@ class SparkPlan:
 
 
 def plan_on_spark(
-    graph: OperatorGraph, functions: Functions = default_functions, most_in_catalyst: int = MOST_IN_CATALYST
+    graph: OperatorGraph,
+    functions: Functions = default_functions,
+    most_in_catalyst: int = MOST_IN_CATALYST,
+    programs: Programs | None = None,
 ) -> SparkPlan:
     """How a query runs on Spark; needs no session. Where rules ask more than `most_in_catalyst` different things of the
-    events of a stream, an index judges them.
+    events of a stream, an index judges them. `programs`: those of the rules that do not move, if they are known.
 
     >>> from situ.lang.parse import parse
     >>> from situ.lang.resolve import resolve
@@ -276,8 +289,7 @@ def plan_on_spark(
         Rise, from Reading
     """
     plain = without_moving(graph)
-    contexts = contexts_of(plain, functions, provenance=False)
-    programs = Programs(contexts)
+    programs = programs or Programs(contexts_of(plain, functions, provenance=False))
     routes = routes_of(plain)
     moving = moving_queries(graph, functions)
     numbers = sorted({route.stage for route in routes} | ({0} if moving else set()))
@@ -339,8 +351,7 @@ def _read(
     if stream.unique:
         ordering |= {*tie_attributes(stream)}
     crossing = tuple(name for name in schema.names if name in columns | ordering)
-    ties = frozenset() if stream.order else frozenset(ordering - columns)
-    return Read(stream, tests, crossing, takers, ties, counting, is_indexed)
+    return Read(stream, tests, crossing, takers, frozenset(ordering - columns), counting, is_indexed)
 
 
 @dataclass(frozen=True)

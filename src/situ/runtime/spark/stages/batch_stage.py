@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.functions import Function
+from situ.core.hops import hop
 from situ.core.time import END
 from situ.core.types import to_arrow
 from situ.flow.reusing import ReusingFlow, moving_flow
@@ -61,13 +62,14 @@ class Packer:
     def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = [TIME, *mark_columns(self.read), *self.read.columns]
         for rows in pieces_of(batches):
-            yield from self._packets(rows.rename_columns(names))
+            yield from self.packets(rows.rename_columns(names))
 
     @cached_property
     def _index(self) -> RowIndex:
         return RowIndex(self.read)
 
-    def _packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows with their times, marks and columns, for each route those that it takes."""
         takers = self.read.takers
         hits = None
         if self.read.indexed and any(taker.tests is not None for taker in takers):
@@ -145,7 +147,11 @@ def pieces_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches)
+    if any(batch.schema != batches[0].schema for batch in batches):
+        # Files may have integers of different widths, and columns that order equal times may have stayed behind.
+        table = pa.concat_tables(map(pa.Table.from_batches, ([b] for b in batches)), promote_options="permissive")
+    else:
+        table = pa.Table.from_batches(batches)
     return pa.RecordBatch.from_arrays([one_chunk(column) for column in table.columns], names=table.column_names)
 
 
@@ -205,10 +211,12 @@ class StageRun:
     def _run_operators(self, stage: Stage, arrived: Arrived, owns: bool) -> Iterator[pa.RecordBatch]:
         """All operators of the stage on all that has come; then the input ends. `owns`: those that one task owns begin
         here, at the start of the query."""
-        programs = stage_programs(self.plan, stage, loaded(self.functions), owns)
+        programs = stage_programs(self.plan, stage, loaded(self.functions), owns, in_order=False)
         running = StageFlow.of(self.plan, stage, programs, memory_of_task(self.memory_bytes))
         for (route, name), port in running.ports.items():
-            running.flow.add(port, rows_to_batch(arrived.pop((route, name), []), self.plan.read(name)))
+            with hop("unpacking"):
+                batch = rows_to_batch(arrived.pop((route, name), []), self.plan.read(name))
+            running.flow.add(port, batch)
         all_produced = running.flow.advance(END)
         for name, produced in all_produced.items():
             yield from to_later_stages(self.plan, self.number, name, produced.events, self.shards)
@@ -299,7 +307,13 @@ def rows_to_batch(rows: list[pa.RecordBatch], read: Read | None) -> Batch:
     if read.stream.location and {*read.stream.location} <= {*columns}:
         x, y = (columns[name].cast(pa.float64()) for name in read.stream.location)
         columns |= dict(zip(EXTENT, (x, y, x, y), strict=True))
-    batch = Batch(times, columns)
+    length = len(times)
+
+    def left_behind(names: Iterable[str]) -> dict[str, pa.Array]:
+        """What only orders rows of equal times did not come along, because there are none; copies are alike."""
+        return {name: pa.nulls(length, typed[name]) for name in names}
+
+    batch = Batch(times, columns, left_behind)
     marked = "_marks0" in joined.schema.names
     for number, test in enumerate(read.tests):
         if test.complete and test.conditions and not read.indexed:

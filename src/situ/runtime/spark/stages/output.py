@@ -18,14 +18,16 @@ from situ.kernel.operator import Context
 from situ.reuse.totals import Totals
 
 COMPLEX_EVENT, TIMED_OUT, FAILED_CALL = "complex event", "timed out", "failed call"
-REJECTED, LATE, FIGURES, REUSE = "rejected", "late", "figures", "reuse"
+REJECTED, LATE, FIGURES, REUSE, TIMING = "rejected", "late", "figures", "reuse", "timing"
 #: Kinds cross from Python as their number here.
-KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED, LATE, FIGURES, REUSE)
+KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED, LATE, FIGURES, REUSE, TIMING)
 
 #: The columns of a failed call beside its name, of a rejected row, and of a late one.
 CALLS = "_calls"
 REASONS = ("_reason", "_row", "_place")
 LATENESS = "_lateness"
+#: How long a task was at a hop: what it did, and where.
+HOP, SECONDS = "_hop", "_seconds"
 #: What a task has shared for a subscription: see `situ.reuse.totals`.
 TOTALS = "_totals"
 TOTALS_TYPE = pa.struct([(f.name, pa.float64() if f.type == "float" else pa.int64()) for f in fields(Totals)])
@@ -65,6 +67,8 @@ class TaggedOutput:
     functions: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()  # of streaming queries, whose late and rejected rows are rows of the table, too
     reuses: bool = False
+    rejecting: tuple[str, ...] = ()  # streams of tables whose rejected rows are rows of the table
+    timed: bool = False  # tasks say how long they took for what
 
     @classmethod
     def of(
@@ -74,6 +78,8 @@ class TaggedOutput:
         functions: tuple[Function, ...] = (),
         streams: tuple[str, ...] = (),
         reuses: bool = False,
+        rejecting: tuple[str, ...] = (),
+        timed: bool = False,
     ) -> TaggedOutput:
         """The complex events of subscriptions (or of all), and what times out."""
         operators = [context.operator for context in contexts.values()]
@@ -81,12 +87,19 @@ class TaggedOutput:
         is_shown = frozenset(shown)
         named = tuple(o for o in operators if o.name in is_shown or o.rule.timed_out)
         located = frozenset(o.name for o in named if contexts[o.name].located)
-        return cls(named, located, shown, tuple(function.name for function in functions), streams, reuses)
+        names = tuple(function.name for function in functions)
+        return cls(named, located, shown, names, streams, reuses, rejecting, timed)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What a row can be called; names, too, cross as numbers."""
-        return (*(operator.name for operator in self.operators), *self.functions, *self.streams, FIGURES)
+        return (
+            *(operator.name for operator in self.operators),
+            *self.functions,
+            *self.streams,
+            *self.rejecting,
+            FIGURES,
+        )
 
     @cached_property
     def columns(self) -> dict[tuple[str, str], tuple[str, Type]]:
@@ -122,9 +135,14 @@ class TaggedOutput:
         fields = {"_kind": pa.int8(), "_name": pa.int32(), "_time": TIMESTAMP_ARROW}
         fields |= dict.fromkeys(EXTENT if self.located else (), pa.float64())
         fields |= {column: to_arrow(type_) for column, type_ in self.columns.values()}
-        fields |= {CALLS: to_arrow(INT)} | ({TOTALS: TOTALS_TYPE} if self.reuses else {})
+        if self.functions or self.streams:  # a column that nobody asks for would still cross with every row
+            fields |= {CALLS: to_arrow(INT)}
+        fields |= {TOTALS: TOTALS_TYPE} if self.reuses else {}
+        fields |= {HOP: pa.string(), SECONDS: pa.float64()} if self.timed else {}
+        if self.streams or self.rejecting:
+            fields |= dict.fromkeys(REASONS, pa.string())
         if self.streams:
-            fields |= dict.fromkeys(REASONS, pa.string()) | {LATENESS: pa.duration("us"), "_figures": FIGURES_TYPE}
+            fields |= {LATENESS: pa.duration("us"), "_figures": FIGURES_TYPE}
         return fields
 
     def rows(self, kind: str, name: str, batch: Batch) -> pa.RecordBatch:
@@ -141,6 +159,11 @@ class TaggedOutput:
     def shared(self, name: str, totals: Totals) -> pa.RecordBatch:
         """What was shared for a subscription."""
         return self._filled(REUSE, name, {TOTALS: pa.array([asdict(totals)], TOTALS_TYPE)}, 1)
+
+    def timing(self, seconds: Mapping[str, float]) -> pa.RecordBatch:
+        """How long a task was at each hop."""
+        values = {HOP: pa.array(seconds, pa.string()), SECONDS: pa.array(seconds.values(), pa.float64())}
+        return self._filled(TIMING, FIGURES, values, len(seconds))
 
     def rejected(self, stream: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that do not fit their stream, with `_reason`, `_row` and `_place`."""

@@ -17,7 +17,9 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 
-class _Task(Protocol):
+class Task(Protocol):
+    """What Spark runs in a task."""
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
 
 
@@ -29,7 +31,7 @@ class Shipped:
     method: str
 
     @classmethod
-    def of(cls, task: Any, method: str) -> _Task:
+    def of(cls, task: Any, method: str) -> Task:
         """The method of an object as a function that Spark may hand over."""
         content: bytes = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
         return cls(content, method).run

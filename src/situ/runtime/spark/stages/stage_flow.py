@@ -33,17 +33,28 @@ class StageFlow:
         return cls(Flow(programs, list(ports.values()), memory=memory), ports)
 
 
-def stage_programs(plan: SparkPlan, stage: Stage, functions: Functions, owns: bool) -> Programs:
+def stage_programs(
+    plan: SparkPlan,
+    stage: Stage,
+    functions: Functions,
+    owns: bool,
+    own_us: tuple[int, int] | None = None,
+    in_order: bool = True,
+) -> Programs:
     """The programs of a stage's operators; those of one shape run as one. Of what a route of slices finds, some
     operators may read every event, so each is compiled by its own partitioning, not by its route's. `owns`: they are
-    those of the task that owns rules which run in one task, and what begins at the start of the query does so there."""
+    those of the task that owns rules which run in one task, and what begins at the start of the query does so there.
+    `own_us`, `in_order`: see `Context`; a batch hands complex events to Spark, which keeps no order."""
     contexts = contexts_of(plan.plain, functions, provenance=False)
     of_stage = {}
     for operator in (operator for route in stage.routes for operator in route.operators):
         partitioning = partitioning_of(operator)
-        slice_us = partitioning.length_us if isinstance(partitioning, BySlice) else None
+        slice_us = partitioning.length_us if isinstance(partitioning, BySlice) and own_us is None else None
         ordered = not isinstance(partitioning, Anywhere)
         context = contexts[operator.name]
         start_us = context.start_us if owns else None
-        of_stage[operator.name] = replace(context, slice_us=slice_us, ordered=ordered, start_us=start_us)
+        own = own_us if ordered else None
+        of_stage[operator.name] = replace(
+            context, slice_us=slice_us, ordered=ordered, start_us=start_us, own_us=own, in_order=in_order
+        )
     return Programs(of_stage)

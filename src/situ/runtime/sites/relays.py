@@ -1,0 +1,148 @@
+"""Ways between sites: what is sent to a site that is not joined to this one is handed on by others, and all that
+crosses a link is counted.
+
+A plan says for each site that is written to which site comes next on the way there. Whoever sends writes the whole way
+on the message, so that a relay needs to know nothing: it hands on, without a journal, and forgets. What several sites
+read crosses a link once; the relay at which their ways part makes copies.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from situ.runtime.sites.actions import Send, SendEntry, SiteAction
+from situ.runtime.sites.messages import (
+    Hello,
+    LogBatch,
+    MessageError,
+    PeerMessage,
+    Position,
+    Probe,
+    PullRequest,
+    Question,
+    Refusal,
+    Relayed,
+    Way,
+)
+
+if TYPE_CHECKING:
+    from situ.runtime.sites.site import SiteCore
+
+
+@dataclass(slots=True)
+class LinkCounts:
+    """What was sent over a link, apart by what it is: events one by one, all else by messages.
+
+    `promises` are batches without events, which say how far time has come; `greetings` all that sites say of
+    themselves.
+    """
+
+    events: int = 0
+    requests: int = 0
+    questions: int = 0
+    promises: int = 0
+    acknowledgements: int = 0
+    greetings: int = 0
+
+    def count(self, message: PeerMessage) -> None:
+        match message:
+            case Relayed(message=inner):
+                self.count(inner)
+            case LogBatch(first=first, following=following):
+                self.count_rows(following - first)
+            case PullRequest():
+                self.requests += 1
+            case Question() | Probe():
+                self.questions += 1
+            case Position():
+                self.acknowledgements += 1
+            case Hello() | Refusal():
+                self.greetings += 1
+
+    def count_rows(self, rows: int) -> None:
+        self.events += rows
+        self.promises += rows == 0
+
+
+class Relays:
+    """A site's part in the ways of its plans. `sent` is by the site at the other end of a link."""
+
+    def __init__(self, site: SiteCore) -> None:
+        self._site = site
+        self.sent: defaultdict[str, LinkCounts] = defaultdict(LinkCounts)
+
+    def way_to(self, to: str) -> Way:
+        """The sites on the way to one, that one included; the newest plan that knows one says it."""
+        for number in sorted(self._site.versions, reverse=True):
+            if to in self._site.versions[number].plan.ways:
+                return self._site.versions[number].plan.way(self._site.name, to)
+        return (to,)
+
+    @property
+    def neighbours(self) -> list[str]:
+        """The sites to which this one sends, as an end of a way or as a relay."""
+        sites = {self.way_to(peer)[0] for peer in self._site.peers}
+        for version in self._site.versions.values():
+            sites |= {onward[self._site.name] for onward in version.plan.ways.values() if self._site.name in onward}
+        return sorted(sites)
+
+    def receive(self, sender: str, relayed: Relayed) -> PeerMessage | None:
+        """Hand a message on; what it says, if it is for this site, too."""
+        if relayed.origin == self._site.name or len({*relayed.onward}) < len(relayed.onward):
+            raise MessageError(f"{sender} hands on what goes round in circles")
+        for to, onward in _by_next(relayed.onward).items():
+            self._site.do(Send(to, replace(relayed, onward=onward)))
+        if () not in relayed.onward:
+            return None
+        if sender not in self._handed_on_by(relayed.origin):
+            raise MessageError(f"{sender} is not on the way from {relayed.origin} to {self._site.name}")
+        return relayed.message
+
+    def _handed_on_by(self, origin: str) -> set[str]:
+        """The sites from which something that an origin says may come: the last ones before this on its ways."""
+        plans = [version.plan for version in self._site.versions.values()]
+        ways = [(origin, *plan.way(origin, self._site.name)) for plan in plans if self._site.name in plan.ways]
+        return {way[-2] for way in ways} or {origin}
+
+    def routed(self, actions: Sequence[SiteAction]) -> list[SiteAction]:
+        """Actions as the shell does them: each message goes to the next site on its way, an entry that several read
+        goes there once."""
+        routed: list[SiteAction] = []
+        entries: dict[SendEntry, int] = {}
+        for action in actions:
+            if isinstance(action, Send) and not isinstance(action.message, Relayed):
+                to, *onward = self.way_to(action.to)
+                message = Relayed(self._site.name, (tuple(onward),), action.message) if onward else action.message
+                action = Send(to, message)
+            elif isinstance(action, SendEntry):
+                to, *onward = self.way_to(action.to)
+                key = replace(action, to=to)
+                if key in entries:
+                    before = routed[entries[key]]
+                    assert isinstance(before, SendEntry)
+                    routed[entries[key]] = replace(before, onward=(*(before.onward or ((),)), tuple(onward)))
+                    continue
+                entries[key] = len(routed)
+                action = replace(key, onward=(tuple(onward),) if onward else ())
+            routed.append(action)
+        for action in routed:
+            self._count(action)
+        return routed
+
+    def _count(self, action: SiteAction) -> None:
+        if isinstance(action, Send):
+            self.sent[action.to].count(action.message)
+        elif isinstance(action, SendEntry):
+            self.sent[action.to].count_rows(action.following - action.first)
+
+
+def _by_next(onward: Sequence[Way]) -> dict[str, tuple[Way, ...]]:
+    """Ways that go on, by the site that is next on them."""
+    following: defaultdict[str, list[Way]] = defaultdict(list)
+    for way in onward:
+        if way:
+            following[way[0]].append(way[1:])
+    return {to: tuple(ways) for to, ways in following.items()}
