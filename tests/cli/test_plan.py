@@ -77,7 +77,7 @@ def test_the_answer_as_json(files: Path) -> None:
     found = answer(files)
     assert list(found) == [
         "mechanism", "cost", "naive_cost", "transmission_factor", "latency_ms", "seconds", "root", "operators",
-        "pareto", "lower_bound", "overloaded_links", "warnings",
+        "pareto", "lower_bound", "packets", "outputs", "overloaded_links", "demands", "warnings",
     ]  # fmt: skip
     # Load goes to root once for Surge's half and Outage's whole: mid has two hops to it, east one; Alarm has 3 and 2.
     assert found["naive_cost"] == pytest.approx(5 + 3 * 2 + 0.02 * 3 + 0.01 * 2)
@@ -145,15 +145,64 @@ def test_the_stricter_limit_counts(files: Path) -> None:
     assert answer(files, "--latency-of", "Outage=1000")["latency_ms"] == 9.0
 
 
-def test_other_demands_still_have_no_effect(files: Path) -> None:
-    (files / "q.situ").write_text(QUERY + "  demand latency < 1 s, overhead < 10 KB\n")
-    (warning,) = answer(files)["warnings"]
-    assert warning == (
-        "subscription Outage: `demand overhead` has no effect: neither an engine nor `situ plan` looks at it."
+def judged_demands(files: Path, demands: str, *options: str) -> dict[str, tuple[float, bool]]:
+    (files / "q.situ").write_text(QUERY + f"  demand {demands}\n")
+    found = answer(files, *options)
+    assert found["warnings"] == []
+    assert [each["subscription"] for each in found["demands"]] == ["Outage"] * len(found["demands"])
+    return {each["metric"]: (each["measured"], each["kept"]) for each in found["demands"]}
+
+
+def test_every_demand_is_held_against_the_plan(files: Path) -> None:
+    """Naive: Load is 3 per s at mid, two hops from root, and 5 at east; Alarm 0.02 and 0.01 per s, three and two."""
+    demands = "latency < 1 s, overhead < 10 KB, load < 20, hops < 4, bandwidth-delay < 0.5"
+    found = judged_demands(files, demands, "--mechanism", "naive")
+    assert all(kept for _, kept in found.values())
+    assert found["latency"][0] == 9000
+    assert found["hops"][0] == 3
+    strict = judged_demands(
+        files, "overhead < 1 B, load < 1, hops < 3, bandwidth-delay < 0.001", "--mechanism", "naive"
     )
+    assert not any(kept for _, kept in strict.values())
+    assert {metric: measured for metric, (measured, _) in strict.items()} == {
+        metric: found[metric][0] for metric in strict
+    }
+    _, out, _ = run("plan", files, "--root", "root", "--mechanism", "naive")
+    assert "Outage: demand hops < 3 is broken: 3" in out
+
+
+def test_auto_looks_for_a_plan_that_keeps_the_demands(files: Path) -> None:
+    free = judged_demands(files, "overhead < 1 MB")["overhead"][0]
+    least = judged_demands(files, "overhead < 1 MB", "--mechanism", "naive")["overhead"][0]
+    assert least < free
+    measured, kept = judged_demands(files, f"overhead < {int(free)} B")["overhead"]
+    assert kept
+    assert least <= measured < free
+
+
+@pytest.mark.parametrize(
+    ("demand", "cause"),
+    [
+        ("hops < 0", "no plan keeps `demand hops < 0`"),
+        ("latency < 0 ms", "no plan keeps `demand latency < 0"),
+        ("load < 0.0", "no plan keeps `demand load < 0`"),
+        ("speed < 3", "'speed' is unexpected here"),
+        ("hops < 2.5", "'.' is unexpected here"),
+        ("load < 3 KB", "is unexpected here"),
+        ("bandwidth < 3", "'bandwidth' is unexpected here"),
+    ],
+)
+def test_demands_that_nothing_can_keep_or_that_nobody_knows(files: Path, demand: str, cause: str) -> None:
+    (files / "q.situ").write_text(QUERY + f"  demand {demand}\n")
+    assert cause in error(files, "--root", "root")["cause"]
+
+
+def test_an_engine_says_that_it_does_not_look_at_demands(files: Path) -> None:
+    (files / "q.situ").write_text(QUERY + "  demand latency < 1 s, hops < 4\n")
     code, out, _ = situ("check", files / "q.situ")
     assert (code, out.count("warning: ")) == (0, 2)
-    assert "`demand latency` has no effect: `situ plan` looks at it, an engine does not." in out
+    for metric in ("latency", "hops"):
+        assert f"`demand {metric}` has no effect: `situ plan` looks at it, an engine does not." in out
 
 
 @pytest.mark.parametrize("command", ["plan", "compare"])
@@ -308,7 +357,8 @@ def test_no_mechanism_finds_a_plan(files: Path) -> None:
 def test_a_comparison_for_people(files: Path) -> None:
     code, out, _ = run("compare", files, "--root", "root", "--mechanism", "naive")
     assert code == 0
-    (row,) = [line.split() for line in out.splitlines() if "naive  " in line and "cost" not in line]
+    row, objectives = [line.split() for line in out.splitlines() if "naive  " in line and "cost" not in line]
+    assert [*objectives[:2], *objectives[-2:]] == ["naive", "3", "latency,", "overhead"]
     assert row[:4] == ["naive", "11.08", "100.0%", "9"]
     assert "(links overloaded)" in " ".join(out.split())
 

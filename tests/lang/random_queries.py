@@ -240,7 +240,11 @@ def streams() -> SearchStrategy[Stream]:
 
 @cache
 def subscriptions() -> SearchStrategy[Subscription]:
-    demands = st.lists(st.builds(Demand, st.sampled_from(["latency", "overhead"]), MICROS), max_size=2).map(tuple)
+    demands = st.lists(
+        st.builds(Demand, st.sampled_from(["latency", "overhead", "hops"]), MICROS)
+        | st.builds(Demand, st.sampled_from(["load", "bandwidth-delay"]), st.floats(0, 1e12)),
+        max_size=2,
+    ).map(tuple)
     interest = {
         "around": st.none() | _arounds(),
         "lifetime_us": st.none() | MICROS,

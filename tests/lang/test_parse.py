@@ -259,6 +259,8 @@ def test_rule(text: str, field: str, expected: object) -> None:
         ("quality recall 1 precision 0.5", "quality", Quality(precision=0.5, recall=1.0)),
         ("demand overhead < 1.5 KB, latency < 1 s demand overhead < 3B", "demands",
          (Demand("overhead", 1500), Demand("latency", SECOND), Demand("overhead", 3))),
+        ("demand load < 500, hops < 4, bandwidth-delay < 2.5", "demands",
+         (Demand("load", 500.0), Demand("hops", 4), Demand("bandwidth-delay", 2.5))),
     ],
 )  # fmt: skip
 def test_subscription_clauses(text: str, field: str, expected: object) -> None:

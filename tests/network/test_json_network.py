@@ -30,7 +30,7 @@ def test_fields(tmp_path: Path) -> None:
     "network",
     [
         antennas(50, np.random.default_rng(1)),
-        Network((Site("Zürich", 0.1, 0.2, 0, 0.0), Site('"')), (Link('"', "Zürich", 1 / 3, 0, 0.0, 0.0),)),
+        Network((Site("Zürich", 0.1, 0.2, 0, 0.0), Site('"')), (Link('"', "Zürich", 1 / 3, 0, 0.0, 0.5),)),
     ],
 )
 def test_what_is_written_is_read_again(network: Network, tmp_path: Path) -> None:

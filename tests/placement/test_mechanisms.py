@@ -31,6 +31,11 @@ NEVER_WORSE = ["greedy", "greedy+", "heuristic", "heuristic+", "optimal", "cpp",
 #: the problem. On networks where such ties are frequent they may answer one way or the other.
 CHOOSING_EARLY = ["greedy", "greedy+", "heuristic", "heuristic+", "grin"]
 
+#: Where nothing is within the capacities of sites, it exceeds them as little as it can.
+LEAST_VIOLATION = ["edgecep"]
+#: What they choose depends on the numbers of sites: by chance, or of equally good ones the first.
+BY_NUMBER = ["random", "mobile", "edgecep", "edgecep-optimal"]
+
 PLAIN = Shape(operators=(2, 3), sites=(4, 9), plans=np.inf)
 SHAPES = {"plain": PLAIN, "ties": replace(PLAIN, ties=True), "shared": replace(PLAIN, shared=True)}
 
@@ -97,6 +102,9 @@ def test_plans_are_within_the_capacities_of_sites() -> None:
             if plan is None:
                 continue
             check_plan(name, problem, plan)
+            if name in LEAST_VIOLATION and overloaded_sites(problem, plan.placed):
+                assert answer("exhaustive", problem) is None
+                continue
             assert overloaded_sites(problem, plan.placed) == ()
             found[name] += 1
     assert min(found.values()) > 0
@@ -110,7 +118,7 @@ def test_names_and_orders_of_sites_change_nothing(shape: str) -> None:
         problem = random_limits(seed, shape)
         other = told_otherwise(problem, np.random.default_rng(seed))
         for name in QUICK:
-            if shape != "ties" or name not in CHOOSING_EARLY:
+            if name not in BY_NUMBER and (shape != "ties" or name not in CHOOSING_EARLY):
                 check_same_answer(MECHANISMS[name](problem), MECHANISMS[name](other))
 
 

@@ -162,10 +162,13 @@ def _startup(cache: Path, say: Say) -> BenchFigure:
 
 
 def _placement(say: Say) -> Iterator[BenchFigure]:
-    """The planner's; `python -m situ.bench.placement` has these alone."""
+    """The planner's; `python -m situ.bench.placement` and `python -m situ.bench.edgecep` have these alone."""
+    from situ.bench import edgecep
     from situ.bench.placement import placement_figures
+    from situ.bench.sections import figures_of
 
     yield from placement_figures(lambda description, done, of: None if done else say(description))
+    yield from figures_of(edgecep.SECTIONS, say)
 
 
 def _moving(say: Say) -> Iterator[BenchFigure]:

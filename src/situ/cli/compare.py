@@ -16,7 +16,9 @@ from situ.cli.plan import PlanResult, plan_by, question_of
 from situ.cli.planning_options import CompareOptions
 from situ.core.errors import SituError
 from situ.placement.auto import GREEDY_PLUS_SITES, HEURISTIC_SITES, OPTIMAL_SITES
-from situ.placement.mechanisms import MECHANISMS, mechanism
+from situ.placement.measures import measures_of
+from situ.placement.mechanisms import MECHANISMS, OBJECTIVES, mechanism
+from situ.placement.overhead import packets_per_broker
 from situ.placement.problem import Problem
 from situ.placement.steps import possible_steps
 
@@ -25,6 +27,8 @@ FEW_PLANS = 50_000
 
 #: On networks of more sites, so are these.
 MOST_SITES = {
+    "edgecep": 200,
+    "edgecep-optimal": 100,
     "optimal": OPTIMAL_SITES,
     "heuristic": HEURISTIC_SITES,
     "heuristic+": HEURISTIC_SITES,
@@ -86,8 +90,32 @@ def show_comparison(compared: PlanComparison) -> None:
     for name, planned in compared.plans.items():
         table.add_row(Text(name), *(_no_figures(compared.errors[name]) if planned is None else _figures(planned)))
     console.print(table)
+    console.print(objectives_table(compared))
     for warning in compared.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
+
+
+def objectives_table(compared: PlanComparison) -> Table:
+    """What each mechanism serves, and what its plan means for that: the worst of all outputs."""
+    table = Table(box=box.SIMPLE)
+    table.add_column("mechanism", no_wrap=True)
+    for name in ("hops", "load/s", "under way", "packets\n/broker"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("serves")
+    for name, planned in compared.plans.items():
+        if planned is None:
+            continue
+        measures = measures_of(planned.problem, planned.plan).values()
+        row = (
+            name,
+            f"{max(each.hops for each in measures)}",
+            f"{max(each.load_per_s for each in measures):,.4g}",
+            f"{max(each.bandwidth_delay for each in measures):,.3g}",
+            f"{packets_per_broker(planned.problem, planned.plan):,.4g}",
+            ", ".join(OBJECTIVES[name]) or "-",
+        )
+        table.add_row(*map(Text, row))
+    return table
 
 
 def _figures(planned: PlanResult) -> list[Text]:

@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from situ.cli.planning_options import PlanOptions, ProblemOptions
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.spark_progress import waiting
-from situ.core.errors import InputError
+from situ.core.errors import InputError, SituError
 from situ.graph.operators import OperatorGraph
+from situ.graph.query import Demand
 from situ.lang.resolve import resolve, warnings
 from situ.network.load import load_network
 from situ.network.statistics import read_statistics
 from situ.placement.cost_models import COST_MODELS
-from situ.placement.evaluate import evaluate
+from situ.placement.demands import JudgedDemand, demands_of, judged
+from situ.placement.evaluate import evaluate, overloaded_sites
 from situ.placement.finish import naive_placement
 from situ.placement.from_graph import problem_of
 from situ.placement.link_load import LinkLoad, overloaded_links
+from situ.placement.measures import measures_of
 from situ.placement.mechanisms import mechanism
+from situ.placement.overhead import control_packets
 from situ.placement.picture import plan_to_svg
 from situ.placement.plan import Plan, plan_to_json
 from situ.placement.problem import Limits, Problem
@@ -29,10 +34,11 @@ from situ.placement.problem import Limits, Problem
 
 @dataclass(frozen=True, slots=True)
 class PlanQuestion:
-    """A problem, and what a person should know about its query."""
+    """A problem, what subscriptions demand, and what a person should know about the query."""
 
     problem: Problem
     warnings: tuple[str, ...]
+    demands: tuple[tuple[str, Demand], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ class PlanResult:
     seconds: float
     overloaded: tuple[LinkLoad, ...]
     warnings: tuple[str, ...] = ()
+    demands: tuple[JudgedDemand, ...] = ()
 
     @property
     def transmission_factor(self) -> float | None:
@@ -64,7 +71,10 @@ class PlanResult:
             "operators": plan["operators"],
             "pareto": plan["pareto"],
             "lower_bound": plan["lower_bound"],
+            "packets": control_packets(self.problem, self.plan),
+            "outputs": {name: asdict(each) for name, each in measures_of(self.problem, self.plan).items()},
             "overloaded_links": [overloaded_to_json(load) for load in self.overloaded],
+            "demands": [demand_to_json(demand) for demand in self.demands],
             "warnings": list(self.warnings),
         }
 
@@ -74,12 +84,26 @@ def overloaded_to_json(load: LinkLoad) -> dict[str, Any]:
     return {"a": link.a, "b": link.b, "messages_per_s": load.messages_per_s, "capacity_per_s": link.capacity_per_s}
 
 
+def demand_to_json(judged: JudgedDemand) -> dict[str, Any]:
+    """Limit and measured value are in the demand's unit: microseconds, bytes, events per second, hops, events."""
+    demand = judged.demand
+    return {
+        "subscription": judged.subscription,
+        "metric": demand.metric,
+        "limit": demand.limit,
+        "measured": judged.measured,
+        "kept": judged.kept,
+    }
+
+
 def plan_file(options: PlanOptions) -> PlanResult:
     """The plan of one mechanism; its picture goes to the file that --svg names."""
     svg = options.svg
     mechanism(options.mechanism)  # a wrong name is said before anything is read
     question = question_of(options.problem, options.functions)
     planned = plan_by(options.mechanism, question)
+    if options.mechanism == "auto" and not all(demand.kept for demand in planned.demands):
+        planned = _keeping_more(planned, question)
     if svg is not None:
         try:
             svg.write_text(plan_to_svg(planned.problem, planned.plan), encoding="utf-8")
@@ -106,7 +130,9 @@ def question_of(options: ProblemOptions, functions: str | None) -> PlanQuestion:
         weight="price" if options.price else "hops",
         limits=limits,
     )
-    return PlanQuestion(problem, (*warnings(without_latency_demands(graph)), *standing_still(graph)))
+    problem = replace(problem, seed=options.seed, radius=options.radius)
+    told = (*warnings(without_demands(graph)), *standing_still(graph))
+    return PlanQuestion(problem, told, demands_of(graph))
 
 
 def plan_by(name: str, question: PlanQuestion) -> PlanResult:
@@ -117,7 +143,21 @@ def plan_by(name: str, question: PlanQuestion) -> PlanResult:
         begin = time.perf_counter()
         plan = chosen(problem)
         seconds = time.perf_counter() - begin
-    return PlanResult(problem, plan, naive_cost, seconds, overloaded_links(problem, plan.placed), question.warnings)
+    links, demands = overloaded_links(problem, plan.placed), judged(problem, plan, question.demands)
+    crowded = overloaded_sites(problem, plan.placed) if problem.limits_sites else ()
+    told = (*question.warnings, *(f"site {problem.network.names[site]} has more than it may have." for site in crowded))
+    return PlanResult(problem, plan, naive_cost, seconds, links, told, demands)
+
+
+def _keeping_more(planned: PlanResult, question: PlanQuestion) -> PlanResult:
+    """Of all mechanisms that answer within seconds, the plan that keeps most demands; of several, the cheapest."""
+    from situ.cli.compare import quick
+
+    plans = [planned]
+    for name in quick(question.problem):
+        with suppress(SituError):  # another one has answered
+            plans.append(plan_by(name, question))
+    return min(plans, key=lambda each: (sum(not demand.kept for demand in each.demands), each.plan.cost))
 
 
 # ---- latency limits
@@ -152,7 +192,7 @@ def demanded_ms(graph: OperatorGraph) -> dict[str, float]:
         operator.name: min(limits) / 1e6
         for operator in graph.subscriptions
         if operator.subscription
-        and (limits := [d.limit * 1000 - 1 for d in operator.subscription.demands if d.metric == "latency"])
+        and (limits := [int(d.limit) * 1000 - 1 for d in operator.subscription.demands if d.metric == "latency"])
     }
 
 
@@ -162,12 +202,9 @@ def _limit_ms(option: str, limit: float | None) -> float | None:
     return limit
 
 
-def without_latency_demands(graph: OperatorGraph) -> OperatorGraph:
-    """The query without `demand latency`, of which the resolver warns that it has no effect: in a plan it has one."""
-    subscriptions = tuple(
-        replace(subscription, demands=tuple(d for d in subscription.demands if d.metric != "latency"))
-        for subscription in graph.query.subscriptions
-    )
+def without_demands(graph: OperatorGraph) -> OperatorGraph:
+    """The query without demands, of which the resolver warns that they have no effect: in a plan they have one."""
+    subscriptions = tuple(replace(subscription, demands=()) for subscription in graph.query.subscriptions)
     return replace(graph, query=replace(graph.query, subscriptions=subscriptions))
 
 

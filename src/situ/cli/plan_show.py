@@ -26,6 +26,8 @@ def show_plan(planned: PlanResult) -> None:
         console.print(front_table(planned.plan.pareto))
     for text in summary(planned):
         console.print(Text(text))
+    for demand in planned.demands:
+        console.print(Text(str(demand), style="" if demand.kept else "red"))
     for warning in (*planned.warnings, *map(overload, planned.overloaded)):
         console.print(Text(f"warning: {warning}", style="yellow"))
 

@@ -64,6 +64,18 @@ LatencyOf = Annotated[
     ),
 ]
 
+Radius = Annotated[
+    int | None,
+    typer.Option(
+        metavar="LINKS",
+        min=0,
+        help="How far a broker of `edgecep` sees. Default: the whole network.",
+        show_default=False,
+        rich_help_panel=PLANNING,
+    ),
+]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="What `random` draws from.", rich_help_panel=PLANNING)]
+
 
 @dataclass(frozen=True, slots=True)
 class ProblemOptions:
@@ -77,6 +89,8 @@ class ProblemOptions:
     price: Price = False
     latency: Latency = None
     latency_of: LatencyOf = None
+    radius: Radius = None
+    seed: Seed = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +102,8 @@ class PlanOptions:
         str,
         typer.Option(
             metavar="NAME",
-            help="naive, cpp, grin, sbon, exhaustive, optimal, greedy, greedy+, heuristic, heuristic+; auto chooses.",
+            help="naive, cpp, grin, sbon, exhaustive, optimal, greedy, greedy+, heuristic, heuristic+; relaxation, "
+            "mobile, producer-consumer, random (TCEP); edgecep, edgecep-optimal, hop, central (EdgeCEP); auto chooses.",
         ),
     ] = "auto"
     svg: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the plan to a file.", show_default=False)] = None

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from situ.cli.engines import OnSpark
-from situ.cli.plan import without_latency_demands
+from situ.cli.plan import without_demands
 from situ.cli.planning_options import StatsOptions
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.run import paths_of_streams, say_if_compiling
@@ -58,7 +58,7 @@ def stats_file(options: StatsOptions, spark: OnSpark) -> MeasuredStatistics:
     if options.out is not None:
         write_statistics(statistics, options.out)
     lost = f"{rejected:,} rows do not fit the declaration of their stream, and are not counted."
-    return MeasuredStatistics(statistics, (*warnings(without_latency_demands(graph)), *[lost] * bool(rejected)))
+    return MeasuredStatistics(statistics, (*warnings(without_demands(graph)), *[lost] * bool(rejected)))
 
 
 def show_measured(measured: MeasuredStatistics) -> None:

@@ -209,10 +209,14 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`demand latency < 100 ms`, `demand overhead < 10 KB`; limit is microseconds or bytes."""
+    """`demand latency < 100 ms, overhead < 10 KB, load < 500, hops < 4, bandwidth-delay < 2.5`.
 
-    metric: OneOf["latency", "overhead"]
-    limit: int
+    The limit is in microseconds, bytes of control messages per broker, input events per second at a site, hops, and
+    events that are under way at a time.
+    """
+
+    metric: OneOf["latency", "overhead", "load", "hops", "bandwidth-delay"]
+    limit: int | float
 
 
 @dataclass(frozen=True, slots=True)

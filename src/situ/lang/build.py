@@ -346,6 +346,21 @@ def overhead(below_bytes: int) -> Demand:
     return Demand("overhead", below_bytes)
 
 
+def load(below_per_s: float) -> Demand:
+    """`demand load < 500`: input events per second, at each site that takes part."""
+    return Demand("load", float(below_per_s))
+
+
+def hops(below: int) -> Demand:
+    """`demand hops < 4`: on the longest way of an event, by all operators to where results go."""
+    return Demand("hops", below)
+
+
+def bandwidth_delay(below_events: float) -> Demand:
+    """`demand bandwidth-delay < 2.5`: events that are under way at a time."""
+    return Demand("bandwidth-delay", float(below_events))
+
+
 def query(*statements: EventType | Subscription) -> Query:
     """The query of these streams, definitions and subscriptions."""
     parts = [s.statement if isinstance(s, EventType) else s for s in statements]

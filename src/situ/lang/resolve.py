@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
@@ -17,6 +18,7 @@ from situ.graph.typing import inputs_of
 from situ.lang.resolve_expressions import check_decimal
 from situ.lang.resolve_rules import check_own_name, resolve_rule
 from situ.lang.resolve_warnings import unsupported_clauses, warnings
+from situ.lang.unparse import unparse_demand
 
 __all__ = ["resolve", "unsupported_clauses", "warnings"]
 
@@ -48,6 +50,7 @@ def resolve(query: Query, functions: Functions = default_functions) -> OperatorG
     for subscription in query.subscriptions:
         _check_interest(subscription, query.streams)
         _check_quality(subscription, query.streams)
+        _check_demands(subscription)
         operators.append(_operator(subscription, None, schemas, depths, functions))
     for operator in operators:
         _check_orders_read_together(operator, query)
@@ -252,6 +255,26 @@ def _check_interest(subscription: Subscription, streams: tuple[Stream, ...]) -> 
             place=subscription.place,
             remedy=f"Declare it: stream {focal}(...) ... at (x, y).",
         )
+
+
+def _check_demands(subscription: Subscription) -> None:
+    """What is below a limit of nothing does not exist; infinite limits and those that are no numbers say nothing."""
+    for demand in subscription.demands:
+        if not 0 < demand.limit < math.inf:
+            raise QueryError(
+                f"{subscription.name}: no plan keeps `demand {unparse_demand(demand)}`",
+                place=subscription.place,
+                remedy=f"Write a limit above zero, such as `demand {_DEMAND_EXAMPLES[demand.metric]}`.",
+            )
+
+
+_DEMAND_EXAMPLES = {
+    "latency": "latency < 100 ms",
+    "overhead": "overhead < 10 KB",
+    "load": "load < 500",
+    "hops": "hops < 4",
+    "bandwidth-delay": "bandwidth-delay < 2.5",
+}
 
 
 def _check_quality(subscription: Subscription, streams: tuple[Stream, ...]) -> None:

@@ -48,11 +48,8 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
             yield "quality", "what is shared is judged by `precision` and `recall`, and neither is given"
         elif asks_for_quality(subscription) and (reason := unshared_because(graph, subscription)) is not None:
             yield "quality", f"{reason}: interests do not share"
-    metrics = {demand.metric for demand in subscription.demands}
-    if "latency" in metrics:
-        yield "demand latency", "`situ plan` looks at it, an engine does not"
-    if "overhead" in metrics:
-        yield "demand overhead", "neither an engine nor `situ plan` looks at it"
+    for metric in dict.fromkeys(demand.metric for demand in subscription.demands):
+        yield f"demand {metric}", "`situ plan` looks at it, an engine does not"
 
 
 def _unbounded(graph: OperatorGraph) -> Iterator[str]:

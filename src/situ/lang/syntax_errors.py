@@ -56,6 +56,7 @@ WORDS = {
     "DURATION": "a duration (such as 5 min)",
     "DISTANCE": "a distance (such as 500 m)",
     "BYTES": "a size (such as 10 KB)",
+    "BANDWIDTH_DELAY": "'bandwidth-delay'",
     "TIME_UNIT": "a unit (s, ms, us, ns)",
     "COMPARISON": "a comparison",
     "_EVENTS": "'events'",

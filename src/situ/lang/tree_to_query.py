@@ -294,7 +294,11 @@ class TreeToQuery(TreeToPattern):
     def limit(self, meta: Meta, metric: Token, limit: Token) -> Demand:
         if metric.type == "LATENCY":
             return Demand("latency", self._micros(limit))
-        return Demand("overhead", self._bytes(limit))
+        if metric.type == "OVERHEAD":
+            return Demand("overhead", self._bytes(limit))
+        if metric.type == "HOPS":
+            return Demand("hops", self._whole(limit))
+        return Demand("load" if metric.type == "LOAD" else "bandwidth-delay", self._float(limit))
 
     def _bytes(self, token: Token) -> int:
         number = decimal.Decimal(token[: len(token) - len(_unit(token))].strip())

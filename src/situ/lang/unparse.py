@@ -214,7 +214,7 @@ def _interest(subscription: Subscription) -> Iterator[str]:
     if subscription.quality is not None:
         yield _quality(subscription.quality)
     if subscription.demands:
-        yield _listed("demand", map(_demand, subscription.demands))
+        yield _listed("demand", map(unparse_demand, subscription.demands))
 
 
 def _around(around: Around) -> str:
@@ -247,10 +247,18 @@ def _threshold(value: float | str) -> str:
     return unparse_name(value) if isinstance(value, str) else _number(value)
 
 
-def _demand(demand: Demand) -> str:
-    if demand.metric == "latency":
-        return f"latency < {format_duration(demand.limit)}"
-    for unit, size in (("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000)):
-        if demand.limit and demand.limit % size == 0:
-            return f"overhead < {demand.limit // size} {unit}"
-    return f"overhead < {demand.limit} B"
+def unparse_demand(demand: Demand) -> str:
+    """
+    >>> unparse_demand(Demand("overhead", 1500)), unparse_demand(Demand("hops", 3))
+    ('overhead < 1500 B', 'hops < 3')
+    """
+    match demand.metric:
+        case "latency":
+            return f"latency < {format_duration(int(demand.limit))}"
+        case "overhead":
+            for unit, size in (("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000)):
+                if demand.limit and demand.limit % size == 0:
+                    return f"overhead < {int(demand.limit) // size} {unit}"
+            return f"overhead < {int(demand.limit)} B"
+        case "load" | "hops" | "bandwidth-delay":
+            return f"{demand.metric} < {_number(demand.limit)}"

@@ -5,8 +5,8 @@
  "links": [{"a": "edge", "b": "hub", "latency_ms": 2.5}]}
 ```
 
-Sites may have `x` and `y`, `operators`, `load_per_s` and `address` (HOST:PORT of its process); links may have
-`hops`, `price` and `capacity_per_s`, as the fields of `Site` and `Link`.
+Sites may have `x` and `y`, `operators`, `load_per_s`, `channel_per_s` and `address` (HOST:PORT of its process); links
+may have `hops`, `price` and `capacity_per_s`, as the fields of `Site` and `Link`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from situ.network.network import Link, Network, NetworkError, Site
 
 _WHOLE = ("operators", "hops")
 _TEXTS = ("name", "a", "b", "address")
-_MAY_BE_NULL = ("x", "y", "operators", "load_per_s", "capacity_per_s", "address")
+_MAY_BE_NULL = ("x", "y", "operators", "load_per_s", "capacity_per_s", "address", "channel_per_s")
 
 
 def read_json_network(path: Path) -> Network:

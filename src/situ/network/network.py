@@ -34,6 +34,7 @@ class Site:
     operators: int | None = None  # at most so many operators may run here (None: no limit)
     load_per_s: float | None = None  # at most so many input events per second for its operators
     address: str | None = None  # HOST:PORT at which its process listens
+    channel_per_s: float | None = None  # at most so many messages per second that it sends, receives or passes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,8 @@ def _check_sites(sites: Sequence[Site]) -> None:
         for field, value in (("operators", site.operators), ("load_per_s", site.load_per_s)):
             if value is not None:
                 _check_number(place, field, value)
+        if site.channel_per_s is not None:
+            _check_capacity(place, "channel_per_s", site.channel_per_s)
 
 
 def _check_links(links: Sequence[Link], numbers: dict[str, int]) -> None:
@@ -167,7 +170,15 @@ def _check_links(links: Sequence[Link], numbers: dict[str, int]) -> None:
         _check_number(place, "hops", link.hops)
         _check_number(place, "price", link.price)
         if link.capacity_per_s is not None:
-            _check_number(place, "capacity_per_s", link.capacity_per_s)
+            _check_capacity(place, "capacity_per_s", link.capacity_per_s)
+
+
+def _check_capacity(place: str, field: str, value: float) -> None:
+    if value == 0:
+        raise NetworkError(
+            f"{field} is 0: nothing can pass", place=place, remedy=f"Give a {field} above 0, or leave out the {place}."
+        )
+    _check_number(place, field, value)
 
 
 def _check_number(place: str, field: str, value: float, most: float = LARGEST) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,19 +61,24 @@ def overload(problem: Problem, placed: Sequence[Placed]) -> float:
 
 
 def _overloads(problem: Problem, placed: Sequence[Placed]) -> dict[int, float]:
-    operators: defaultdict[int, int] = defaultdict(int)
-    load: defaultdict[int, float] = defaultdict(float)
-    for operator, where in zip(problem.operators, placed, strict=True):
-        operators[where.site] += 1
-        rates, bursts = problem.input_rates(operator), problem.input_bursts(operator)
-        for earlier, step in sets_of_steps(where):
-            fraction = min(1.0, problem.model.need(operator, bursts, earlier, step).fraction)
-            load[where.site] += fraction * float(rates[list(step)].sum())
+    operators = Counter(where.site for where in placed)
+    load = site_loads(problem, placed)
     total, sites = sum(load.values()) or 1.0, problem.network.sites
     return {
         site: _over(operators[site], sites[site].operators) + _over(load[site], sites[site].load_per_s) / total
         for site in operators
     }
+
+
+def site_loads(problem: Problem, placed: Sequence[Placed]) -> dict[int, float]:
+    """Input events per second at each site that runs operators."""
+    load: defaultdict[int, float] = defaultdict(float)
+    for operator, where in zip(problem.operators, placed, strict=True):
+        rates, bursts = problem.input_rates(operator), problem.input_bursts(operator)
+        for earlier, step in sets_of_steps(where):
+            fraction = min(1.0, problem.model.need(operator, bursts, earlier, step).fraction)
+            load[where.site] += fraction * float(rates[list(step)].sum())
+    return load
 
 
 def _over(value: float, limit: float | None) -> float:

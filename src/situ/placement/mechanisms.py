@@ -7,15 +7,23 @@ from typing import TypeAlias
 
 from situ.core.errors import did_you_mean
 from situ.placement.auto import auto
+from situ.placement.central import central
 from situ.placement.cpp import cpp
+from situ.placement.edgecep import edgecep
+from situ.placement.edgecep_optimal import edgecep_optimal
 from situ.placement.exhaustive import exhaustive
 from situ.placement.greedy import greedy, greedy_plus
 from situ.placement.grin import grin
 from situ.placement.heuristic import heuristic, heuristic_plus
+from situ.placement.hop import hop
+from situ.placement.mobile import mobile
 from situ.placement.naive import naive
 from situ.placement.optimal import optimal
 from situ.placement.plan import Plan
 from situ.placement.problem import PlacementError, Problem
+from situ.placement.producer_consumer import producer_consumer
+from situ.placement.random_sites import random_sites
+from situ.placement.relaxation import relaxation
 from situ.placement.sbon import sbon
 
 Mechanism: TypeAlias = Callable[[Problem], Plan]
@@ -25,6 +33,14 @@ MECHANISMS: dict[str, Mechanism] = {
     "cpp": cpp,
     "grin": grin,
     "sbon": sbon,
+    "relaxation": relaxation,
+    "mobile": mobile,
+    "producer-consumer": producer_consumer,
+    "random": random_sites,
+    "central": central,
+    "hop": hop,
+    "edgecep": edgecep,
+    "edgecep-optimal": edgecep_optimal,
     "exhaustive": exhaustive,
     "optimal": optimal,
     "greedy": greedy,
@@ -32,6 +48,30 @@ MECHANISMS: dict[str, Mechanism] = {
     "heuristic": heuristic,
     "heuristic+": heuristic_plus,
     "auto": auto,
+}
+
+#: What each of them is good for: the words of demands, and `cost`, messages x hops. `auto` serves what the mechanism
+#: does that it chooses.
+OBJECTIVES: dict[str, tuple[str, ...]] = {
+    "naive": ("latency", "overhead"),
+    "cpp": ("cost",),
+    "grin": ("cost",),
+    "sbon": ("bandwidth-delay",),
+    "relaxation": ("latency", "bandwidth-delay"),
+    "mobile": ("overhead", "hops"),
+    "producer-consumer": ("overhead",),
+    "random": (),
+    "central": ("overhead",),
+    "hop": ("hops",),
+    "edgecep": ("cost", "load"),
+    "edgecep-optimal": ("cost", "load"),
+    "exhaustive": ("cost", "latency"),
+    "optimal": ("cost", "latency"),
+    "greedy": ("cost", "latency"),
+    "greedy+": ("cost", "latency"),
+    "heuristic": ("cost", "latency"),
+    "heuristic+": ("cost", "latency"),
+    "auto": (),
 }
 
 

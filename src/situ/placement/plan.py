@@ -26,7 +26,9 @@ class Plan:
     """What a mechanism answers. `placed` follows the order of the problem's operators, which has their names.
 
     `pareto`: plans that the mechanism knows of which none is both cheaper and faster, as (cost, latency in ms), by
-    cost. `lower_bound`: no plan within the limits costs less (None where the mechanism does not know).
+    cost. `lower_bound`: no plan within the limits costs less (None where the mechanism does not know). `packets`: what
+    brokers sent one another until all operators were at their sites; None for a mechanism that one site runs, to which
+    all others report (overhead.py).
     """
 
     mechanism: str
@@ -36,6 +38,7 @@ class Plan:
     pareto: tuple[tuple[float, float], ...] = ()
     lower_bound: float | None = None
     problem: Problem | None = field(default=None, compare=False)
+    packets: int | None = None
 
     def __repr__(self) -> str:
         return f"Plan({self.mechanism}: {len(self.placed)} operators, cost {self.cost:,.4g}, {self.latency_ms:,.4g} ms)"

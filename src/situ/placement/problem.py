@@ -149,7 +149,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Problem:
-    """One question to a placement mechanism. Operators are in an order in which inputs come first."""
+    """One question to a placement mechanism. Operators are in an order in which inputs come first.
+
+    `seed`: what `random` draws from. `radius`: how many links far a broker of `edgecep` sees (None: everything).
+    """
 
     operators: tuple[PlannedOperator, ...]
     sources: Mapping[str, Sources]
@@ -158,6 +161,8 @@ class Problem:
     model: CostModel
     weight: Weight = "hops"
     limits: Limits = Limits()
+    seed: int = 0
+    radius: int | None = None
 
     @cached_property
     def number(self) -> dict[str, int]:

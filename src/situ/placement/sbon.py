@@ -9,42 +9,43 @@ part, so the plan may be dearer than the naive one, which takes its place only w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
-from situ.kernel.arrays import F64
+from situ.kernel.arrays import F64, I64
 from situ.network.vivaldi import coordinates_ms
-from situ.placement.evaluate import evaluate, within_limits
-from situ.placement.naive import naive
-from situ.placement.plan import Placed, Plan, pushed
+from situ.placement.plan import Plan
 from situ.placement.problem import Problem
+from situ.placement.pushed_plan import pushed_plan
 
 #: Of the strongest spring: holds at the root what no events pull.
 SLACK = 1e-12
 
 
 def sbon(problem: Problem) -> Plan:
+    coordinates = latency_space(problem)
+    held, pulls = springs(problem)
+    at_rest = np.linalg.solve(held, pulls @ coordinates).astype(np.float64)
+    return pushed_plan("sbon", problem, [int(sites_by_distance(problem, coordinates, at)[0]) for at in at_rest])
+
+
+def latency_space(problem: Problem) -> F64:
+    """The coordinates of all sites; the root and all sources are landmarks."""
     sources = [int(site) for sources in problem.sources.values() for site in sources.sites]
-    sites = coordinates_ms(problem.network, [problem.root, *sources])
+    return coordinates_ms(problem.network, [problem.root, *sources])
+
+
+def sites_by_distance(problem: Problem, coordinates: F64, at: F64) -> I64:
+    """The sites, the nearest first; of equally near ones, the one from where messages cost less."""
     dear = problem.costs_from(problem.root) + sum(gathering.cost for gathering in problem.gatherings.values())
-    placed = tuple(
-        # Of equally near sites, the one from where messages cost less.
-        Placed(int(np.lexsort((dear, ((sites - place) ** 2).sum(axis=1)))[0]), pushed(operator))
-        for operator, place in zip(problem.operators, _at_rest(problem, sites), strict=True)
-    )
-    evaluation = evaluate(problem, placed)
-    if not within_limits(problem, placed, evaluation):
-        return replace(naive(problem), mechanism="sbon")
-    latency_ms = evaluation.latency_ns / 1e6
-    return Plan("sbon", placed, evaluation.cost, latency_ms, ((evaluation.cost, latency_ms),), None, problem)
+    return np.lexsort((dear, ((coordinates - at) ** 2).sum(axis=1)))
 
 
-def _at_rest(problem: Problem, sites: F64) -> F64:
-    """Where the pulls on each operator cancel out: every place is the mean of those that it is joined with, weighted by
-    rates. These are linear equations."""
+def springs(problem: Problem) -> tuple[F64, F64]:
+    """The equations of places at rest, where all pulls cancel out: every place is the mean of those that it is joined
+    with, weighted by rates. A row for each operator: what operators pull, and what sites do."""
     operators = len(problem.operators)
-    between, fixed = np.zeros((operators, operators)), np.zeros((operators, len(sites)))
+    between, fixed = np.zeros((operators, operators)), np.zeros((operators, len(problem.network.sites)))
     for reader, event, rate in _flows(problem):
         if event in problem.number:
             between[reader, problem.number[event]] += rate
@@ -55,8 +56,7 @@ def _at_rest(problem: Problem, sites: F64) -> F64:
         fixed[number, problem.root] += problem.rates[problem.operators[number].name]
     between += between.T
     fixed[:, problem.root] += SLACK * (max(between.max(), fixed.max()) or 1.0)
-    pulls = np.diag(between.sum(axis=1) + fixed.sum(axis=1)) - between
-    return np.linalg.solve(pulls, fixed @ sites).astype(np.float64)
+    return np.diag(between.sum(axis=1) + fixed.sum(axis=1)) - between, fixed
 
 
 def _flows(problem: Problem) -> Iterator[tuple[int, str, float]]:
