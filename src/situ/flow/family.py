@@ -54,6 +54,8 @@ class RuleFamily:
     _shaped: dict[str, Shaped] = field(default_factory=dict)
     _constants: list[list[float | str | None]] = field(default_factory=list)
     _columns: list[pa.Array] | None = None
+    _free: list[int] = field(default_factory=list)
+    _gone: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         reads_all = self.program.counts_positions
@@ -74,8 +76,9 @@ class RuleFamily:
 
     def add(self, name: str, rule: Shaped, contents: Mapping[str, Sequence[int]]) -> None:
         """One more rule, whose contents have these numbers (-1: every event)."""
-        number = next((n for n, used in enumerate(self._names) if used is None), -1) if self._free else -1
-        if number < 0:
+        if self._free:
+            number = self._free.pop()
+        else:
             number = len(self._names)
             self._names.append(None)
             for constants in self._constants:
@@ -89,19 +92,31 @@ class RuleFamily:
             tests.contents[number] = contents[type_]
         self._columns = None
 
-    @property
-    def _free(self) -> bool:
-        return len(self.rules) < len(self._names)
-
-    def remove(self, name: str) -> dict[str, pa.Table]:
+    def take(self, name: str) -> dict[str, pa.Table]:
         """Remove a rule; its state."""
-        number = self.rules.pop(name)
+        number = self._without(name)
         tables = self.operator.take([pa.array([number])])
+        self._free.append(number)
+        return {part: own_tables(table, number, len(self._constants)) for part, table in tables.items()}
+
+    def forget(self, name: str) -> None:
+        """Remove a rule that is not wanted any more. Its state, which reads no event from now on, goes together with
+        that of others when these have become many: to look through the state of all rules for that of one would cost
+        as much as all of them."""
+        self._gone.append(self._without(name))
+        if len(self._gone) >= max(_MANY_GONE, len(self.rules) // 8):
+            self.operator.take([pa.array(self._gone)])
+            self._free += self._gone
+            self._gone = []
+
+    def _without(self, name: str) -> int:
+        """Let a rule read no more events, and be known by no name; its number."""
+        number = self.rules.pop(name)
         self._names[number] = None
         del self._shaped[name]
         for tests in self._tests.values():
             tests.contents[number] = _NOBODY
-        return {part: own_tables(table, number, len(self._constants)) for part, table in tables.items()}
+        return number
 
     def contents_asked(self, event_type: str) -> list[int]:
         """The numbers of what its rules ask of single events of a type."""
@@ -203,7 +218,8 @@ class RuleFamily:
         parts = {}
         for begin, end in pairwise(bounds):
             name = self._names[int(ordered[begin])]
-            assert name is not None, "who is gone has no groups"
+            if name is None:
+                continue  # it is gone, and its state will go
             columns = {n: column.slice(begin, end - begin) for n, column in sorted_.columns.items()}
             parts[name] = Batch(sorted_.times[begin:end], columns)
         return parts
@@ -293,8 +309,8 @@ def _is_new(tables: Mapping[str, pa.Table]) -> bool:
     return rows == len(until) > 0 and all(table.column(0)[0].as_py() == BEGINNING for table in until)
 
 
-#: Of a rule that is gone.
-_NOBODY = -2
+#: The contents of a rule that is gone; and so many that are gone are many.
+_NOBODY, _MANY_GONE = -2, 16
 
 
 def _one_more(contents: I64, number: int) -> I64:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flow.test_families import alone, fed, is_bounded, resolved, rules_like, seeds, some
+from flow.test_families import alone, fed, is_bounded, resolved, rules_like, seeds, some, some_scenario
 from runtime.comparison import tables
 from runtime.spark.streaming_without_spark import StreamingQuery, found_in
 from runtime.spark.without_spark import detect_without_spark, output_without_spark
@@ -24,7 +24,6 @@ from situ.runtime.spark.follow.rule_change import change_of
 from situ.runtime.spark.plan.plan import plan_on_spark
 from situ.runtime.spark.stages.restart import Restart
 from situ.runtime.spark.stages.stage_flow import stage_programs
-from strategies import random_scenario
 
 Found = dict[str, Counter[tuple[Any, ...]]]
 FAR_S = 1000
@@ -43,7 +42,7 @@ def test_rules_that_run_as_one_in_a_batch_find_what_each_finds(block: range) -> 
     complex_events = 0
     for seed in block:
         rng = random.Random(seed)
-        scenario = random_scenario(seed, duplicates=seed % 4 == 0)
+        scenario = some_scenario(seed, duplicates=seed % 4 == 0)
         query = rules_like(scenario, rng)
         graph = resolved(query)
         if graph is None:
@@ -63,7 +62,7 @@ def test_rules_that_run_as_one_in_a_stream_come_and_go_with_restarts(block: rang
     complex_events = changes = 0
     for seed in block:
         rng = random.Random(seed)
-        scenario = random_scenario(seed, most=14, duplicates=seed % 4 == 0)
+        scenario = some_scenario(seed, most=14, duplicates=seed % 4 == 0)
         query = rules_like(scenario, rng)
         graph = resolved(query)
         if graph is None or not is_bounded(graph):

@@ -26,7 +26,7 @@ from situ.graph.rule_properties import longest_us
 from situ.io.rows.ahead import reject_ahead, with_default_ahead
 from situ.io.rows.conform import REJECTED, Conformed
 from situ.kernel.batch import EXTENT, Batch, as_timestamps
-from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
+from situ.kernel.compile import Programs, refuse_unbounded_state
 from situ.kernel.operator import contexts_of, tie_attributes
 from situ.kernel.state.checks import damage_is_told, numbers, require_times
 from situ.kernel.state.snapshot import pack, unpack
@@ -50,7 +50,7 @@ class CompiledPlan:
 
     plan: DeployedPlan
     graph: OperatorGraph
-    programs: Mapping[str, RuleProgram]
+    programs: Programs
 
     @cached_property
     def schemas(self) -> dict[tuple[LogKind, str], pa.Schema]:
@@ -62,8 +62,7 @@ class CompiledPlan:
             schemas["events", stream.name] = pa.schema([*travelling, (TIME, TIMESTAMP_ARROW)])
             schemas["late", stream.name] = pa.schema([*declared.items(), ("_lateness", pa.duration("us"))])
             schemas["rejected", stream.name] = REJECTED
-        for name, program in self.programs.items():
-            context = program.context
+        for name, context in self.programs.contexts.items():
             columns = [(attribute, to_arrow(type_)) for attribute, type_ in context.operator.schema.attributes]
             extent = [(column, pa.float64()) for column in EXTENT] if context.located else []
             schemas["events", name] = schemas["timed out", name] = pa.schema(
@@ -80,8 +79,8 @@ class CompiledPlan:
 
     def reader(self, stream: Stream) -> StreamReader:
         read: frozenset[str] = frozenset()
-        for program in self.programs.values():
-            read |= program.columns_read().get(stream.name, frozenset())
+        for name in self.programs:
+            read |= self.programs.columns_read(name).get(stream.name, frozenset())
         return StreamReader(stream, read, provenance=False)
 
 
@@ -94,8 +93,10 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     _check_places(plan, graph)
     if not plan.bounded:
         refuse_unbounded_state(graph)
-    contexts = contexts_of(graph, functions, provenance=False)
-    return CompiledPlan(plan, graph, {name: compile_operator(context) for name, context in contexts.items()})
+    programs = Programs(contexts_of(graph, functions, provenance=False))
+    for name in programs:
+        programs.template(name)  # what cannot be compiled is said now
+    return CompiledPlan(plan, graph, programs)
 
 
 @lru_cache(maxsize=16)
@@ -164,7 +165,7 @@ class EmbeddedHost:
             type_: Port(type_, tuple(o.name for o in here if type_ in o.inputs), self._streams.get(type_))
             for type_ in outside
         }
-        programs = {operator.name: self.compiled.programs[operator.name] for operator in here}
+        programs = self.compiled.programs.among(operator.name for operator in here)
         self.flow = Flow(programs, list(self._ports.values()), memory=self.memory)
         self._readers = {n: self.compiled.reader(s) for n, s in self._streams.items() if n in outside}
         #: By operator here and type from outside that it is made of, how long after such an event it may wait for time.
@@ -216,11 +217,13 @@ class EmbeddedHost:
             return []
         self._watermarks = {type_: watermarks[type_] for type_ in self._ports}
         made: list[MadeRows] = []
-        for name, produced in self.flow.advance(END, self._watermarks).items():
-            low = produced.low_watermark
-            made.append(MadeRows("events", name, self._rows("events", name, produced.events), low))
+        produced = self.flow.advance(END, self._watermarks)
+        for name, node in self.flow.nodes.items():
+            # Rules of one shape are known by what they find; how far they are, all of them say.
+            events, timed_out = (produced[name].events, produced[name].timed_out) if name in produced else (None, None)
+            made.append(MadeRows("events", name, self._rows("events", name, events), node.low_watermark))
             if self.flow.operator(name).rule.timed_out:
-                made.append(MadeRows("timed out", name, self._rows("timed out", name, produced.timed_out), low))
+                made.append(MadeRows("timed out", name, self._rows("timed out", name, timed_out), node.low_watermark))
         return made
 
     def _batch(self, type_: str, rows: pa.RecordBatch) -> Batch:
@@ -230,8 +233,10 @@ class EmbeddedHost:
             return self._readers[type_].batch(Conformed(pa.table(columns), times, REJECTED.empty_table()))
         return Batch(times, columns)
 
-    def _rows(self, kind: LogKind, name: str, batch: Batch) -> pa.RecordBatch:
+    def _rows(self, kind: LogKind, name: str, batch: Batch | None) -> pa.RecordBatch:
         schema = self.schema(kind, name)
+        if batch is None:
+            return pa.RecordBatch.from_pylist([], schema)
         columns = [
             as_timestamps(batch.times) if field_.name == TIME else batch.columns[field_.name] for field_ in schema
         ]
