@@ -53,6 +53,8 @@ def test_rules_that_come_and_go_find_what_they_find_by_themselves(seed: int, mon
     found: dict[str, int] = dict.fromkeys(texts, 0)
     expected = dict(found)
     pending = rows([(0, 0, 0)])
+    for begun in (engine, *alone.values()):
+        begun.feed(pending)
     for step in range(30):
         if rng.random() < 0.5:
             name = rng.choice([*texts])
