@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from situ.bench.measure import Engine as TimedEngine
 from situ.bench.measure import timer
-from situ.bench.sections import Say
+from situ.bench.sections import Say, Sections
 from situ.bench.sections import main as show
 from situ.bench.suite import Bar, BenchFigure
 from situ.bench.workload import Workload, cache_directory, many_queries_text, query_text, stream_on_disk
@@ -237,7 +237,7 @@ def _events(merchants: int) -> Batch:
     return Batch(np.arange(PAYMENTS), {n: table.column(n).combine_chunks() for n in ("merchant", "amount")})
 
 
-SECTIONS = {
+SECTIONS: Sections = {
     "fraud": fraud,
     "memory": memory,
     "filterer": filterer,

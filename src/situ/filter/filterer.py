@@ -252,7 +252,7 @@ class Filterer:
             level = indexed.level
             for table in range(len(level.table_range)):
                 order = rows_by_part(table, events, level)
-                of_parts = events if order is None else EventKeys(*(np.take(e, order, axis=1) for e in events))
+                of_parts = events if order is None else EventKeys(events.keys[:, order], events.valid[:, order])
                 rows, places = self._pairs(table, of_parts, level)
                 rows = rows if order is None else order[rows]
                 if len(self._rests) and len(rows):

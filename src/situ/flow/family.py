@@ -138,7 +138,7 @@ class RuleFamily:
 
     def _touched(self, type_: str, hits: Hits) -> np.ndarray:
         contents = self._tests[type_].contents
-        touched: np.ndarray = ((hits.places[contents] >= 0) & (contents >= 0)).any(axis=1)
+        touched: np.ndarray = np.logical_or.reduce((hits.places[contents] >= 0) & (contents >= 0), axis=1)
         return touched
 
     def process(
@@ -236,7 +236,8 @@ class RuleFamily:
         most = len(rules) * len(batch) if tests.reads_all else int((spans[..., 1] - spans[..., 0]).sum())
         rows, bits = np.empty(most, np.int64), np.empty(most, np.uint64)
         ends = np.zeros(len(rules), np.int64)
-        _merge(spans, hits.rows, len(batch), tests.reads_all, rows, bits, ends)
+        row_at = np.empty(spans.shape[1], np.int64)
+        _merge(spans, hits.rows, len(batch), tests.reads_all, rows, bits, ends, row_at)
         used = int(ends[-1]) if len(ends) else 0
         numbers = np.repeat(rules, np.diff(ends, prepend=0))
         return self._batch(type_, batch, rows[:used], numbers, bits[:used])
@@ -368,10 +369,13 @@ def _joined(pieces: list[Produced], low: int) -> Produced:
 
 
 @jit
-def _merge(spans: I64, hit_rows: I64, events: int, all_rows: bool, rows: I64, bits: U64, ends: I64) -> None:
-    """For each rule its rows in order, each with the tests that accept it as bits."""
+def _merge(spans: I64, hit_rows: I64, events: int, all_rows: bool, rows: I64, bits: U64, ends: I64,
+           row_at: I64) -> None:  # fmt: skip
+    """For each rule its rows in order, each with the tests that accept it as bits. `row_at` is room for the next row of
+    each test (`events`: it has none)."""
     written = 0
     one = np.uint64(1)
+    tests = spans.shape[1]
     for rule in range(spans.shape[0]):
         if all_rows:
             for row in range(events):
@@ -386,18 +390,21 @@ def _merge(spans: I64, hit_rows: I64, events: int, all_rows: bool, rows: I64, bi
                         bits[written + hit_rows[at]] |= bit
             written += events
         else:
-            while True:
-                least = events
-                for test in range(spans.shape[1]):
-                    if spans[rule, test, 0] < spans[rule, test, 1]:
-                        least = min(least, hit_rows[spans[rule, test, 0]])
-                if least == events:
-                    break
-                accepted = np.uint64(0)
-                for test in range(spans.shape[1]):
-                    if spans[rule, test, 0] < spans[rule, test, 1] and hit_rows[spans[rule, test, 0]] == least:
+            least = events
+            for test in range(tests):
+                begin = spans[rule, test, 0]
+                row_at[test] = hit_rows[begin] if begin < spans[rule, test, 1] else events
+                least = min(least, row_at[test])
+            while least < events:
+                accepted, following = np.uint64(0), events
+                for test in range(tests):
+                    if row_at[test] == least:
                         accepted |= one << np.uint64(test)
-                        spans[rule, test, 0] += 1
+                        begin = spans[rule, test, 0] + 1
+                        spans[rule, test, 0] = begin
+                        row_at[test] = hit_rows[begin] if begin < spans[rule, test, 1] else events
+                    following = min(following, row_at[test])
                 rows[written], bits[written] = least, accepted
                 written += 1
+                least = following
         ends[rule] = written

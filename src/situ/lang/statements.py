@@ -150,7 +150,7 @@ def _statement(text: str, begin: int, end: int, newlines: list[int], parser: Lar
     shifts = [*accumulate(longer, initial=begin)]
 
     def tree(node: _Node) -> Tree[Token]:
-        meta = Meta()
+        meta = Meta()  # type: ignore[no-untyped-call]
         if node.begin >= 0:
             place = node.begin + shifts[node.parts]
             meta.empty, meta.start_pos = False, place
