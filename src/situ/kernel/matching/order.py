@@ -132,13 +132,13 @@ def _sort_by(column: I64, order: I64, scratch: I64, keys: U64, moved: U64, count
             counts[np.int64((keys[at] >> shift) & mask)] += 1
         total = 0
         for digit in range(len(counts)):
-            count = int(counts[digit])
+            count = counts[digit]
             counts[digit] = total
             total += count
         for at in range(len(order)):
-            digit = np.int64((keys[at] >> shift) & mask)
-            to = counts[digit]
-            counts[digit] += 1
+            its_digit = np.int64((keys[at] >> shift) & mask)
+            to = counts[its_digit]
+            counts[its_digit] += 1
             scratch[to], moved[to] = order[at], keys[at]
         order, scratch, keys, moved = scratch, order, moved, keys
         shift += np.uint64(_DIGIT_BITS)
