@@ -136,7 +136,7 @@ def _slot_of(key: int, begin: int, size: int, slots: I32) -> int:
     at = np.int64(((np.uint64(key) * _MIX) >> _SHIFT) & mask)
     while slots[begin + at, 0] != 0 and slots[begin + at, 0] != key + 1:
         at = np.int64(np.uint64(at + 1) & mask)
-    return begin + at
+    return int(begin + at)
 
 
 @jit
