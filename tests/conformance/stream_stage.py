@@ -20,6 +20,6 @@ class StreamStage:
         return not question.ends_only
 
     def run(self, question: Question, rng: random.Random) -> Found:
-        query = StreamingQuery(question.graph, rng, rng.choice(SHARDS))
+        query = StreamingQuery(question.graph, rng, rng.choice(SHARDS), most_in_catalyst=rng.choice([0, 100]))
         tagged = [query.micro_batch(rows) for rows in [*pieces(question, rng), far_away(question)]]
         return tagged_to_found(question.graph, query.output, pa.concat_tables(tagged))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.comparison import tables
+from silences import quiet_scenario
 from situ.core.errors import SituError
 from situ.core.functions import default
 from situ.flow.nodes import FamilyNode
@@ -71,6 +72,11 @@ def other_rule(rule: Rule, rng: random.Random) -> Rule:
         )
         for case in rule.cases
     ))  # fmt: skip
+
+
+def some_scenario(seed: int, **options: Any) -> Scenario:
+    """One of three with silences."""
+    return quiet_scenario(seed) if seed % 3 == 2 else random_scenario(seed, **options)
 
 
 def rules_like(scenario: Scenario, rng: random.Random, count: int = 4) -> Query:
@@ -140,7 +146,7 @@ def test_rules_that_run_as_one_find_what_each_finds(block: range, monkeypatch: p
     for seed in block:
         rng = random.Random(seed)
         monkeypatch.setattr("situ.flow.family.PAIRS_AT_ONCE", rng.choice([5, 1 << 22]))
-        scenario = random_scenario(seed, most=14, duplicates=seed % 4 == 0)
+        scenario = some_scenario(seed, most=14, duplicates=seed % 4 == 0)
         query = rules_like(scenario, rng)
         graph = resolved(query)
         if graph is None:
@@ -167,7 +173,7 @@ def test_rules_that_run_as_one_in_pieces_with_restarts_come_and_go(block: range)
     complex_events = 0
     for seed in block:
         rng = random.Random(seed)
-        scenario = random_scenario(seed, most=14, duplicates=seed % 4 == 0)
+        scenario = some_scenario(seed, most=14, duplicates=seed % 4 == 0)
         query = rules_like(scenario, rng)
         graph = resolved(query)
         if graph is None or not is_bounded(graph):
@@ -264,7 +270,7 @@ def test_a_shape_tells_of_a_rule_what_its_own_program_tells(block: range) -> Non
     shaped = 0
     for seed in block:
         rng = random.Random(seed)
-        graph = resolved(rules_like(random_scenario(seed), rng))
+        graph = resolved(rules_like(some_scenario(seed), rng))
         if graph is None:
             continue
         programs = Programs(contexts_of(graph, default, provenance=False))

@@ -1,7 +1,7 @@
 """Many rules over one stream: the content filterer, and rules of one shape that run as one program.
 
-`python -m situ.bench.rules`, part of `make bench`. Times are CPU times of this process, the least of several runs, and
-each figure is a ratio within one run.
+`python -m situ.bench.rules`, part of `make bench`. Where nothing else is said, times are CPU times of this process, the
+least of several runs, and each figure is a ratio within one run.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from situ.bench.sections import Say
+from situ.bench.measure import Engine as TimedEngine
+from situ.bench.measure import timer
+from situ.bench.sections import Say, Sections
 from situ.bench.sections import main as show
 from situ.bench.suite import Bar, BenchFigure
 from situ.bench.workload import Workload, cache_directory, many_queries_text, query_text, stream_on_disk
@@ -159,24 +162,38 @@ def bytes_per_rule(count: int) -> float:
     return (used_bytes() - before) / count
 
 
-def one_shape(say: Say) -> Iterator[BenchFigure]:
-    """The queries of `make bench` that are of one shape, beside one of them."""
+def queries(engine: TimedEngine, say: Say) -> Iterator[BenchFigure]:
+    """All triples of neighbouring types as subscriptions of one file, beside the one of `next`: as `situ bench` times
+    it, by the clock and with all processors, after a run of each that is not counted."""
     workload = Workload()
-    say(f"{workload.types - 2} queries of one shape")
-    from situ.io.files.by_suffix import open_source
-
+    say(f"{workload.types - 2} queries: {engine}")
     directory = stream_on_disk(workload, cache_directory())
+    seconds: dict[str, list[float]] = {text: [] for text in (query_text(workload), many_queries_text(workload))}
+    with timer(engine) as time_query:
+        for _ in range(1 + RUNS):
+            for text, measured in seconds.items():
+                measured.append(time_query(text, directory).seconds)
+    one_s, many_s = (min(measured[1:]) for measured in seconds.values())
+    detail = f"{many_s:.2f} s for {workload.types - 2} queries, {one_s:.2f} s for one"
+    figures = {"seconds": many_s, "seconds_of_one": one_s}
+    name = f"{engine}: {workload.types - 2} queries of one shape"
+    yield BenchFigure(name, round(many_s / one_s, 1), "x one query", detail, figures, Bar("at most", 8))
 
-    def seconds(text: str) -> float:
-        graph = resolve(parse(text))
-        (stream,) = graph.streams
-        return least_seconds(lambda: list(Engine(graph).run(open_source(directory, stream))))
 
-    one_s, many_s = seconds(query_text(workload)), seconds(many_queries_text(workload))
-    detail = f"{many_s:.2f} s of CPU for {workload.types - 2} queries, {one_s:.2f} s for one"
-    name = f"embedded: {workload.types - 2} queries of one shape, CPU"
-    measured = {"seconds": many_s, "seconds_of_one": one_s}
-    yield BenchFigure(name, round(many_s / one_s, 1), "x one query", detail, measured, Bar("at most", 8))
+def commands(say: Say) -> Iterator[BenchFigure]:
+    """`situ check` and `situ explain` on a file of ten thousand rules, from the start of a process to its end."""
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "rules.situ"
+        file.write_text(fraud_rules(10_000), encoding="utf-8")
+        for command, engine in (("check", []), ("explain", ["--engine", "embedded"]), ("explain", [])):
+            say(f"situ {command} on 10,000 rules")
+            begun = time.perf_counter()
+            line = [sys.executable, "-m", "situ.cli.app", command, str(file), *engine]
+            subprocess.run(line, stdout=subprocess.DEVNULL, check=True)
+            seconds = time.perf_counter() - begun
+            plan = "" if command == "check" else ", without Spark's plan" if engine else ", with Spark's plan"
+            name, detail = f"situ {command} on 10,000 rules{plan}", "one run, from the shell"
+            yield BenchFigure(name, round(seconds, 1), "s", detail, {"seconds": seconds}, Bar("at most", 10))
 
 
 def filterer(say: Say) -> Iterator[BenchFigure]:
@@ -220,7 +237,15 @@ def _events(merchants: int) -> Batch:
     return Batch(np.arange(PAYMENTS), {n: table.column(n).combine_chunks() for n in ("merchant", "amount")})
 
 
-SECTIONS = {"fraud": fraud, "memory": memory, "one shape": one_shape, "filterer": filterer}
+SECTIONS: Sections = {
+    "fraud": fraud,
+    "memory": memory,
+    "filterer": filterer,
+    "commands": commands,
+    "queries": partial(queries, "embedded"),
+    "queries on spark": partial(queries, "spark"),
+    "queries as a stream": partial(queries, "spark-streaming"),
+}
 
 if __name__ == "__main__":
     sys.exit(show(__doc__, SECTIONS))

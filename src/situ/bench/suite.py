@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from situ.bench.measure import Engine, median_seconds, timer
+from situ.bench.measure import Engine
 from situ.bench.startup import startup_seconds
-from situ.bench.workload import Pattern, Workload, many_queries_text, query_text, stream_on_disk
+from situ.bench.workload import Pattern, Workload, stream_on_disk
 from situ.core.errors import SituError
 
 EVENTS = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
@@ -81,7 +81,6 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     yield from _speed(say)
     for engine in ENGINES:
         yield from _growth(engine, say)
-        yield _many_queries(engine, cache, say)
     yield from _latency(say)
     yield _startup(cache, say)
     yield from _placement(say)
@@ -117,21 +116,6 @@ def _growth(engine: Engine, say: Say) -> Iterator[BenchFigure]:
         run = _situ_bench(engine, workload)
         detail = f"{_millions(run['events_per_s'])} events/s"
         yield BenchFigure(f"{engine}: next, {name}", run["seconds"], "s", detail, run)
-
-
-def _many_queries(engine: Engine, cache: Path, say: Say) -> BenchFigure:
-    """Measures all triples of neighbouring types as subscriptions of one file, against the one of `next`."""
-    workload = Workload()
-    say(f"{workload.types - 2} queries: {engine}")
-    directory = stream_on_disk(workload, cache)
-    # Both in this process, after one run that is not counted: kernels are compiled, files are in memory.
-    with timer(engine) as time_query:
-        one_s = median_seconds(time_query, query_text(workload), directory)
-        many_s = median_seconds(time_query, many_queries_text(workload), directory)
-    detail = f"{many_s:.2f} s for {workload.types - 2} queries, {one_s:.2f} s for one"
-    measured = {"seconds": many_s, "seconds_of_one": one_s}
-    name, bar = f"{engine}: {workload.types - 2} queries", Bar("at most", 15)
-    return BenchFigure(name, round(many_s / one_s, 1), "x one query", detail, measured, bar)
 
 
 def _latency(say: Say) -> Iterator[BenchFigure]:

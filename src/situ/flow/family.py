@@ -54,6 +54,8 @@ class RuleFamily:
     _shaped: dict[str, Shaped] = field(default_factory=dict)
     _constants: list[list[float | str | None]] = field(default_factory=list)
     _columns: list[pa.Array] | None = None
+    _free: list[int] = field(default_factory=list)
+    _gone: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         reads_all = self.program.counts_positions
@@ -74,8 +76,9 @@ class RuleFamily:
 
     def add(self, name: str, rule: Shaped, contents: Mapping[str, Sequence[int]]) -> None:
         """One more rule, whose contents have these numbers (-1: every event)."""
-        number = next((n for n, used in enumerate(self._names) if used is None), -1) if self._free else -1
-        if number < 0:
+        if self._free:
+            number = self._free.pop()
+        else:
             number = len(self._names)
             self._names.append(None)
             for constants in self._constants:
@@ -89,19 +92,31 @@ class RuleFamily:
             tests.contents[number] = contents[type_]
         self._columns = None
 
-    @property
-    def _free(self) -> bool:
-        return len(self.rules) < len(self._names)
-
-    def remove(self, name: str) -> dict[str, pa.Table]:
+    def take(self, name: str) -> dict[str, pa.Table]:
         """Remove a rule; its state."""
-        number = self.rules.pop(name)
+        number = self._without(name)
         tables = self.operator.take([pa.array([number])])
+        self._free.append(number)
+        return {part: own_tables(table, number, len(self._constants)) for part, table in tables.items()}
+
+    def forget(self, name: str) -> None:
+        """Remove a rule that is not wanted any more. Its state, which reads no event from now on, goes together with
+        that of others when these have become many: to look through the state of all rules for that of one would cost
+        as much as all of them."""
+        self._gone.append(self._without(name))
+        if len(self._gone) >= max(_MANY_GONE, len(self.rules) // 8):
+            self.operator.take([pa.array(self._gone)])
+            self._free += self._gone
+            self._gone = []
+
+    def _without(self, name: str) -> int:
+        """Let a rule read no more events, and be known by no name; its number."""
+        number = self.rules.pop(name)
         self._names[number] = None
         del self._shaped[name]
         for tests in self._tests.values():
             tests.contents[number] = _NOBODY
-        return {part: own_tables(table, number, len(self._constants)) for part, table in tables.items()}
+        return number
 
     def contents_asked(self, event_type: str) -> list[int]:
         """The numbers of what its rules ask of single events of a type."""
@@ -123,7 +138,7 @@ class RuleFamily:
 
     def _touched(self, type_: str, hits: Hits) -> np.ndarray:
         contents = self._tests[type_].contents
-        return np.asarray(((hits.places[contents] >= 0) & (contents >= 0)).any(axis=1))
+        return np.asarray(np.logical_or.reduce((hits.places[contents] >= 0) & (contents >= 0), axis=1))
 
     def process(
         self,
@@ -202,7 +217,8 @@ class RuleFamily:
         parts = {}
         for begin, end in pairwise(bounds):
             name = self._names[int(ordered[begin])]
-            assert name is not None, "who is gone has no groups"
+            if name is None:
+                continue  # it is gone, and its state will go
             columns = {n: column.slice(begin, end - begin) for n, column in sorted_.columns.items()}
             parts[name] = Batch(sorted_.times[begin:end], columns)
         return parts
@@ -219,7 +235,8 @@ class RuleFamily:
         most = len(rules) * len(batch) if tests.reads_all else int((spans[..., 1] - spans[..., 0]).sum())
         rows, bits = np.empty(most, np.int64), np.empty(most, np.uint64)
         ends = np.zeros(len(rules), np.int64)
-        _merge(spans, hits.rows, len(batch), tests.reads_all, rows, bits, ends)
+        row_at = np.empty(spans.shape[1], np.int64)
+        _merge(spans, hits.rows, len(batch), tests.reads_all, rows, bits, ends, row_at)
         used = int(ends[-1]) if len(ends) else 0
         numbers = np.repeat(rules, np.diff(ends, prepend=0))
         return self._batch(type_, batch, rows[:used], numbers, bits[:used])
@@ -292,8 +309,8 @@ def _is_new(tables: Mapping[str, pa.Table]) -> bool:
     return rows == len(until) > 0 and all(table.column(0)[0].as_py() == BEGINNING for table in until)
 
 
-#: Of a rule that is gone.
-_NOBODY = -2
+#: The contents of a rule that is gone; and so many that are gone are many.
+_NOBODY, _MANY_GONE = -2, 16
 
 
 def _one_more(contents: I64, number: int) -> I64:
@@ -351,10 +368,13 @@ def _joined(pieces: list[Produced], low: int) -> Produced:
 
 
 @jit
-def _merge(spans: I64, hit_rows: I64, events: int, all_rows: bool, rows: I64, bits: U64, ends: I64) -> None:
-    """For each rule its rows in order, each with the tests that accept it as bits."""
+def _merge(spans: I64, hit_rows: I64, events: int, all_rows: bool, rows: I64, bits: U64, ends: I64,
+           row_at: I64) -> None:  # fmt: skip
+    """For each rule its rows in order, each with the tests that accept it as bits. `row_at` is room for the next row of
+    each test (`events`: it has none)."""
     written = 0
     one = np.uint64(1)
+    tests = spans.shape[1]
     for rule in range(spans.shape[0]):
         if all_rows:
             for row in range(events):
@@ -369,18 +389,21 @@ def _merge(spans: I64, hit_rows: I64, events: int, all_rows: bool, rows: I64, bi
                         bits[written + hit_rows[at]] |= bit
             written += events
         else:
-            while True:
-                least = events
-                for test in range(spans.shape[1]):
-                    if spans[rule, test, 0] < spans[rule, test, 1]:
-                        least = min(least, hit_rows[spans[rule, test, 0]])
-                if least == events:
-                    break
-                accepted = np.uint64(0)
-                for test in range(spans.shape[1]):
-                    if spans[rule, test, 0] < spans[rule, test, 1] and hit_rows[spans[rule, test, 0]] == least:
+            least = events
+            for test in range(tests):
+                begin = spans[rule, test, 0]
+                row_at[test] = hit_rows[begin] if begin < spans[rule, test, 1] else events
+                least = min(least, row_at[test])
+            while least < events:
+                accepted, following = np.uint64(0), events
+                for test in range(tests):
+                    if row_at[test] == least:
                         accepted |= one << np.uint64(test)
-                        spans[rule, test, 0] += 1
+                        begin = spans[rule, test, 0] + 1
+                        spans[rule, test, 0] = begin
+                        row_at[test] = hit_rows[begin] if begin < spans[rule, test, 1] else events
+                    following = min(following, row_at[test])
                 rows[written], bits[written] = least, accepted
                 written += 1
+                least = following
         ends[rule] = written

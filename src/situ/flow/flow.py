@@ -310,14 +310,19 @@ class Flow:
             case RuleNode():
                 state, waiting = node.operator.snapshot(), node.inboxes
                 node.leave(self._filterers)
-                program, is_over = node.program, True
+                program = node.program
             case FamilyNode():
                 waiting, program = node.waiting(name), self.programs[name]
-                state, is_over = node.remove(name, self._filterers), not node.family.rules
-        if is_over:
-            del self._levels[node.depth][id(node)]
-            self._families = {k: kept for k, of in self._families.items() if (kept := [f for f in of if f is not node])}
+                state = node.take(name, self._filterers)
+        self._end_if_over(node)
         return state_tables(name, program, state), waiting
+
+    def _end_if_over(self, node: Node) -> None:
+        """A node of no rule runs no longer."""
+        if isinstance(node, FamilyNode) and node.family.rules:
+            return
+        del self._levels[node.depth][id(node)]
+        self._families = {k: kept for k, of in self._families.items() if (kept := [f for f in of if f is not node])}
 
     def put(self, tables: Mapping[str, pa.Table], program: RuleProgram | None = None) -> None:
         """Add state that was taken out of this flow or of another one: of groups, or of an operator.
@@ -391,7 +396,12 @@ class Flow:
         assert isinstance(self.programs, Programs), "rules of a flow that takes more of them"
         for readers in self._readers.values():
             readers.pop(name, None)
-        self._removed(name)
+        node = self.nodes.pop(name)
+        if isinstance(node, FamilyNode):
+            node.forget(name, self._filterers)
+        else:
+            node.leave(self._filterers)
+        self._end_if_over(node)
         self.programs.remove(name)
 
     def port(self, event_type: str) -> Port:

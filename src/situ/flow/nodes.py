@@ -191,12 +191,20 @@ class FamilyNode:
             inbox.waiting = [*(own.waiting if own else ()), *self.inboxes[type_].waiting]
         return waiting
 
-    def remove(self, name: str, filterers: Mapping[str, Filterer]) -> dict[str, pa.Table]:
+    def take(self, name: str, filterers: Mapping[str, Filterer]) -> dict[str, pa.Table]:
         """Remove a rule; its state."""
+        self._leave(name, filterers)
+        return self.family.take(name)
+
+    def forget(self, name: str, filterers: Mapping[str, Filterer]) -> None:
+        """Remove a rule that is not wanted any more."""
+        self._leave(name, filterers)
+        self.family.forget(name)
+
+    def _leave(self, name: str, filterers: Mapping[str, Filterer]) -> None:
         for type_, contents in self.family.numbers_of_contents(name).items():
             filterers[type_].remove(number for number in contents if number >= 0)
         self.own.pop(name, None)
-        return self.family.remove(name)
 
     def contents_of(self, event_type: str) -> Iterable[int]:
         return self.family.contents_asked(event_type)

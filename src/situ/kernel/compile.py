@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias, assert_never
 
 from situ.core.errors import QueryError
@@ -72,6 +72,13 @@ class Programs(Mapping[str, RuleProgram]):
         del self.contexts[name]
         for of_name in (self._compiled, self._shaped, self._template_of):
             of_name.pop(name, None)
+
+    def among(self, names: Iterable[str]) -> Programs:
+        """Some of the programs; what is known of them, all know."""
+        some = Programs({name: self.contexts[name] for name in names})
+        some._compiled, some._shaped = self._compiled, self._shaped
+        some._templates, some._template_of = self._templates, self._template_of
+        return some
 
     def shaped(self, name: str) -> Shaped | None:
         """The shape of a rule; None if it has to run by itself."""

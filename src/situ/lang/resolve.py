@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from situ.core.errors import Place, QueryError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.core.identity_cache import IdentityCache
 from situ.core.types import TIMESTAMP, Decimal, Type, is_numeric
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.graph.patterns import tests_of
@@ -68,16 +69,27 @@ def _operator(
     depths: dict[str, int],
     functions: Functions,
 ) -> Operator:
-    rule, schema = resolve_rule(item.rule, attributes, schemas, functions, item.place)
-    inputs = inputs_of(rule)
-    return Operator(
-        name=item.name,
-        rule=rule,
-        schema=schema,
-        inputs=inputs,
-        depth=1 + max(depths[name] for name in inputs),
-        subscription=item if isinstance(item, Subscription) else None,
-    )
+    """The operator of a rule. Where thousands of rules change one by one, the others are resolved already."""
+
+    def resolved() -> Operator:
+        rule, schema = resolve_rule(item.rule, attributes, schemas, functions, item.place)
+        inputs = inputs_of(rule)
+        return Operator(
+            name=item.name,
+            rule=rule,
+            schema=schema,
+            inputs=inputs,
+            depth=1 + max(depths[name] for name in inputs),
+            subscription=item if isinstance(item, Subscription) else None,
+        )
+
+    read = tuple((name, schemas.get(name), depths.get(name)) for name in inputs_of(item.rule))
+    known = tuple(functions.lookup(name) for name in functions.names)
+    return _OPERATORS.get(item, (read, known), resolved)
+
+
+#: So many rules are remembered.
+_OPERATORS: IdentityCache[Definition | Subscription, object, Operator] = IdentityCache(most=1 << 15)
 
 
 def _inputs_first(definitions: tuple[Definition, ...]) -> Iterable[Definition]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -194,7 +195,7 @@ def _rules_text(path: str, content: bytes) -> str:
         text = content.decode()
     except UnicodeDecodeError as error:
         raise InputError("the file with rules is not text in UTF-8", place=path) from error
-    parsed = parse(text, path)
+    parsed = _parsed(text, path)
     if parsed.streams:
         raise QueryError(
             f"stream {parsed.streams[0].name} is declared here, and a running query cannot take in another stream",
@@ -207,9 +208,15 @@ def _rules_text(path: str, content: bytes) -> str:
 # ---- from texts to plans
 
 
+@lru_cache(maxsize=1 << 15)
+def _parsed(text: str, file: str) -> Query:
+    """What a file says: the same objects for as long as it says the same, so that what was made of them holds."""
+    return parse(text, file)
+
+
 def query_of(texts: Texts, order: Sequence[str] = ()) -> Query:
     """All that the texts say; rules whose names are in `order` first, as they stand there."""
-    parts = [parse(texts.main, texts.file), *(parse(text, path) for path, text in texts.control.items())]
+    parts = [_parsed(texts.main, texts.file), *(_parsed(text, path) for path, text in texts.control.items())]
     rank = {name: number for number, name in enumerate(order)}
 
     def place(item: Definition | Subscription) -> int:

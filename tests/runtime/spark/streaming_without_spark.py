@@ -51,20 +51,24 @@ class StreamingQuery:
     states: dict[Place, bytes] = field(default_factory=dict)
     timers: dict[Place, float] = field(default_factory=dict)
     figures: list[dict[str, Any]] = field(default_factory=list)
+    most_in_catalyst: int = 100  # 0: conditions are judged by an index, as if there were many rules
 
     def __post_init__(self) -> None:
-        # As if there were many rules: conditions are judged by an index.
-        self.plan: SparkPlan = plan_on_spark(self.graph, most_in_catalyst=self.rng.choice([0, 100]))
+        self.plan: SparkPlan = plan_on_spark(self.graph, most_in_catalyst=self.most_in_catalyst)
         self.output = TaggedOutput.of(
             self.plan.contexts(default), True, streams=tuple(stream.name for stream in self.graph.streams)
         )
         numbers = range(self.levels or len(self.plan.stages))
         self.stages = [StreamStage(self.plan, n, self.shards, self.output, (), self.restart) for n in numbers]
 
-    def restarted(self, graph: OperatorGraph, restart: Restart = AS_BEFORE) -> StreamingQuery:
+    def restarted(
+        self, graph: OperatorGraph, restart: Restart = AS_BEFORE, most_in_catalyst: int = 100
+    ) -> StreamingQuery:
         """Another query that goes on from this one's checkpoint."""
-        levels = self.levels or len(self.plan.stages)
-        return StreamingQuery(graph, self.rng, self.shards, levels, restart, dict(self.states), dict(self.timers))
+        levels, states, timers = self.levels or len(self.plan.stages), dict(self.states), dict(self.timers)
+        return StreamingQuery(
+            graph, self.rng, self.shards, levels, restart, states, timers, most_in_catalyst=most_in_catalyst
+        )
 
     @property
     def state_bytes(self) -> int:

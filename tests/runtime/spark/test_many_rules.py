@@ -6,12 +6,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from flow.test_families import alone, fed, is_bounded, resolved, rules_like, seeds, some
+from conformance.embedded import Whole
+from conformance.question import Question, rows_of
+from conformance.spark_batch import SparkBatch
+from conformance.spark_streaming import SparkStreaming
+from flow.test_families import alone, fed, is_bounded, resolved, rules_like, seeds, some, some_scenario
 from runtime.comparison import tables
 from runtime.spark.streaming_without_spark import StreamingQuery, found_in
 from runtime.spark.without_spark import detect_without_spark, output_without_spark
@@ -24,7 +30,9 @@ from situ.runtime.spark.follow.rule_change import change_of
 from situ.runtime.spark.plan.plan import plan_on_spark
 from situ.runtime.spark.stages.restart import Restart
 from situ.runtime.spark.stages.stage_flow import stage_programs
-from strategies import random_scenario
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Found = dict[str, Counter[tuple[Any, ...]]]
 FAR_S = 1000
@@ -43,7 +51,7 @@ def test_rules_that_run_as_one_in_a_batch_find_what_each_finds(block: range) -> 
     complex_events = 0
     for seed in block:
         rng = random.Random(seed)
-        scenario = random_scenario(seed, duplicates=seed % 4 == 0)
+        scenario = some_scenario(seed, duplicates=seed % 4 == 0)
         query = rules_like(scenario, rng)
         graph = resolved(query)
         if graph is None:
@@ -59,11 +67,12 @@ def test_rules_that_run_as_one_in_a_batch_find_what_each_finds(block: range) -> 
 
 @pytest.mark.parametrize("block", seeds(6, 6))
 def test_rules_that_run_as_one_in_a_stream_come_and_go_with_restarts(block: range) -> None:
-    """A rule that stays goes on with its state: its own, or that of all rules together."""
+    """A rule that stays goes on with its state: its own, or that of all rules together. Whether Catalyst or the index
+    judges conditions may change with the rules."""
     complex_events = changes = 0
     for seed in block:
         rng = random.Random(seed)
-        scenario = random_scenario(seed, most=14, duplicates=seed % 4 == 0)
+        scenario = some_scenario(seed, most=14, duplicates=seed % 4 == 0)
         query = rules_like(scenario, rng)
         graph = resolved(query)
         if graph is None or not is_bounded(graph):
@@ -71,7 +80,7 @@ def test_rules_that_run_as_one_in_a_stream_come_and_go_with_restarts(block: rang
         names = [subscription.name for subscription in query.subscriptions]
         levels, shards = len(plan_on_spark(graph).stages), rng.choice([1, 2])
         here = {name for name in names if rng.random() < 0.7} or {names[0]}
-        running = StreamingQuery(some(query, here), rng, shards, levels)
+        running = StreamingQuery(some(query, here), rng, shards, levels, most_in_catalyst=rng.choice([0, 100]))
         by_itself = {name: StreamingQuery(alone(query, name), rng, shards, levels) for name in here}
         found: Found = {}
         expected: Found = {}
@@ -90,7 +99,8 @@ def test_rules_that_run_as_one_in_a_stream_come_and_go_with_restarts(block: rang
                     for name in sorted(stay)
                     if name in own or _may_change(running.graph, alone(query, name), levels)
                 }
-                here, running, changes = stay, running.restarted(some(query, stay), let_go), changes + 1
+                running = running.restarted(some(query, stay), let_go, rng.choice([0, 100]))
+                here, changes = stay, changes + 1
                 if {*by_itself} != here:
                     break
         for name in by_itself:
@@ -135,3 +145,47 @@ def test_many_conditions_are_left_to_an_index() -> None:
     programs = stage_programs(plan, plan.stages[0], default, owns=True)
     assert len({id(programs.template(name)) for name in programs}) == 1
     assert not programs._compiled  # rules of one shape are not compiled one by one
+
+
+#: Rules of five shapes: a join of two events, an absence with timed-out output, a loop that consumes, a window, and a
+#: condition that reads one event alone.
+SHAPES = (
+    "detect A(v = {n}) as a then A(v > a.v + {c}) as b within 9 s assign k = a.k, rule = '{n}' group by k",
+    "detect A(v = {n} and k > {c}) as a then not A(v = {c}) within 4 s assign k = a.k group by k report timed out",
+    "detect A(v in ({n}, {c}))+ as a then A(k = {c}) as b within 7 s assign n = count(a) consuming a",
+    "aggr every 10 s detect A(v < {n}) assign n = count(A), c = {c} group by k",
+    "detect A(v = {n} and k != {c}) as a assign k = a.k, v = a.v + {c}",
+)
+
+
+def rules_of_several_shapes(count: int) -> Question:
+    stream = "stream A(k int, v int, ts int) time ts in s\n"
+    rules = (f"subscribe R{n} {SHAPES[n % 5].format(n=n, c=n % 4)}" for n in range(count))
+    text, rng = stream + "\n".join(rules), random.Random(count)
+    rows = [(rng.randrange(5), rng.randrange(count), ts) for ts in range(400)]
+    k, v, ts = (pa.array(column, pa.int64()) for column in zip(*rows, strict=True))
+    return Question("many rules", text, resolve(parse(text)), {"A": pa.table({"k": k, "v": v, "ts": ts})})
+
+
+def found_one_by_one(question: Question) -> Any:
+    """What each rule finds in an engine of its own."""
+    rules = question.graph.query.subscriptions
+    found: Any = {}
+    for rule in rules:
+        own = resolve(replace(question.graph.query, subscriptions=(rule,)))
+        one = Question(rule.name, "", own, question.events)
+        found |= rows_of(one, Whole().run(one, random.Random(0)))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [90, pytest.param(600, marks=pytest.mark.storm)])
+def test_many_rules_on_spark_find_what_each_finds(spark: SparkSession, count: int, tmp_path: Path) -> None:
+    """Over tables and as a stream; conditions are more than Catalyst judges."""
+    question = rules_of_several_shapes(count)
+    assert plan_on_spark(question.graph).reads[0].indexed
+    expected = found_one_by_one(question)
+    assert sum(map(len, expected.values())) > count
+    for executor in (SparkBatch(spark, mixed=True), SparkStreaming(spark, tmp_path)):
+        found = rows_of(question, executor.run(question, random.Random(count)))
+        assert found == expected

@@ -163,8 +163,8 @@ class Shard:
         """Offer the new events of its groups. Returns the matches that they complete or whose deadline they pass."""
         expected = len(new.row) // (2 * new.shards)
         fired = _records(FIRED, max(1024, expected))
-        if len(self.nodes) < expected:  # less often full, so that fewer pieces are joined
-            self._grow_nodes(expected)
+        if len(self.nodes) < 2 * expected:  # less often full, so that fewer pieces are joined
+            self._grow_nodes(2 * expected)
         if len(self.runs) < expected // 4:
             self._grow_runs(expected // 4)
         machine = Machine(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8), host)

@@ -130,9 +130,11 @@ def _sort_by(column: I64, order: I64, scratch: I64, keys: U64, moved: U64, count
         counts[:] = 0
         for at in range(len(order)):
             counts[np.int64((keys[at] >> shift) & mask)] += 1
-        begin = 0
+        total = 0
         for digit in range(len(counts)):
-            begin, counts[digit] = begin + counts[digit], begin
+            count = counts[digit]
+            counts[digit] = total
+            total += count
         for at in range(len(order)):
             its_digit = np.int64((keys[at] >> shift) & mask)
             to = counts[its_digit]

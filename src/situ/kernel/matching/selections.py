@@ -19,9 +19,12 @@ from situ.kernel.batch import as_timestamps, concat_arrays
 from situ.kernel.matching.machine import jit
 from situ.kernel.operator import Chosen, joined_origins
 from situ.kernel.state.groups import GroupIndex
+from situ.kernel.state.rule_groups import RuleGroupIndex
 
 
-def chosen_numbers(chosen: Chosen | None, groups: GroupIndex, types: Sequence[pa.DataType]) -> tuple[I64, I64]:
+def chosen_numbers(
+    chosen: Chosen | None, groups: GroupIndex | RuleGroupIndex, types: Sequence[pa.DataType]
+) -> tuple[I64, I64]:
     """The numbers to process as arrays: those of group g stand from offset g to g + 1, sorted. No offsets: all."""
     if chosen is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
+from situ.core.identity_cache import IdentityCache
 from situ.core.types import BOOLEAN, DOUBLE, INT, STRING, Decimal, Type
 from situ.graph.expressions import (
     Aggregate,
@@ -80,10 +81,18 @@ def is_of_template(column: str) -> bool:
 
 def shaped(operator: Operator, schemas: Mapping[str, Schema]) -> Shaped | None:
     """The shape of an operator; None if it has to run by itself, because it hands whole events to a user's function."""
+    exact = any(isinstance(t, Decimal) for name in operator.inputs for _, t in schemas[name].attributes)
+    return _SHAPED.get(operator, exact, lambda: _shaped(operator, exact))
+
+
+#: Of so many operators the shape is remembered.
+_SHAPED: IdentityCache[Operator, bool, Shaped | None] = IdentityCache(most=1 << 15)
+
+
+def _shaped(operator: Operator, exact: bool) -> Shaped | None:
     rule = operator.rule
     if _takes_whole_events(rule):
         return None
-    exact = any(isinstance(t, Decimal) for name in operator.inputs for _, t in schemas[name].attributes)
     shaping = _Shaping(exact, of_pattern=rule.kind is None)
     cases = tuple(shaping.case(case) for case in rule.cases)
     keys = (RULE, *constant_names(len(shaping.constants)))
@@ -124,8 +133,8 @@ def _takes_whole_events(rule: Rule) -> bool:
 def _each_test(pattern: Pattern, change: Callable[[EventTest, str], EventTest]) -> Pattern:
     """A pattern with its tests changed; each comes with the alias of the event that it is about."""
     match pattern:
-        case Step(test, alias):
-            return replace(pattern, test=change(test, alias))
+        case Step():
+            return _each_step(pattern, change)
         case Loop(body, until=until):
             changed = _each_test(body, change)
             assert isinstance(changed, Step | Seq | Or)
@@ -133,11 +142,16 @@ def _each_test(pattern: Pattern, change: Callable[[EventTest, str], EventTest]) 
         case Seq(parts):
             return Seq(tuple(_each_part(part, change) for part in parts))
         case And(steps):
-            return And(tuple(replace(step, test=change(step.test, step.alias)) for step in steps))
+            return And(tuple(_each_step(step, change) for step in steps))
         case Or(alternatives):
             return Or(tuple(_each_test(alternative, change) for alternative in alternatives))
         case _:
             assert_never(pattern)
+
+
+def _each_step(step: Step, change: Callable[[EventTest, str], EventTest]) -> Step:
+    """What breaks a silence is not the event that the step is about: there is none."""
+    return replace(step, test=change(step.test, step.alias if step.silence_us is None else THIS))
 
 
 def _each_part(part: Follow | Absence, change: Callable[[EventTest, str], EventTest]) -> Follow | Absence:

@@ -9,9 +9,11 @@ import numpy as np
 from situ.core.memory import MemoryBudget
 from situ.kernel.matching.matcher import Matcher, Reserve
 from situ.kernel.matching.policies import Policies, Waiting
-from situ.kernel.operator import Context
+from situ.kernel.operator import RULE, Context
 from situ.kernel.program.compiled_case import CompiledCase
+from situ.kernel.program.shape import is_of_template
 from situ.kernel.state.groups import GroupIndex
+from situ.kernel.state.rule_groups import RuleGroupIndex
 from situ.kernel.state.store import Store, empty_store
 
 #: Forget idle groups when there are this many, and they are most of all groups.
@@ -28,7 +30,7 @@ class CaseState:
 
     matcher: Matcher
     policies: Policies
-    groups: GroupIndex
+    groups: GroupIndex | RuleGroupIndex
     retained: Store
     remembers_groups: bool
 
@@ -38,7 +40,7 @@ class CaseState:
         return cls(
             Matcher.empty(case.program, shards if rule.group_by else 1, _reserve(context.operator.name, memory)),
             Policies.of(case.program, rule.after_match),
-            GroupIndex(),
+            _groups_of(context),
             empty_store(context, case.stored),
             case.program.remembers_groups or not rule.group_by,
         )
@@ -103,6 +105,12 @@ class CaseState:
         self.matcher.groups["living"][groups] = -1
         self.matcher.groups["begun"][groups] = 0
         self.policies.forget(groups)
+
+
+def _groups_of(context: Context) -> GroupIndex | RuleGroupIndex:
+    if RULE not in context.group_by:
+        return GroupIndex()
+    return RuleGroupIndex(sum(map(is_of_template, context.group_by)) - 1)  # the others of the template are constants
 
 
 def _reserve(rule: str, memory: MemoryBudget) -> Reserve:

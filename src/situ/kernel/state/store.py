@@ -18,6 +18,7 @@ from situ.kernel.matching.order import total_order
 from situ.kernel.matching.policies import first_events
 from situ.kernel.operator import ORIGIN_LIST, RULE, Context
 from situ.kernel.state.groups import GroupIndex
+from situ.kernel.state.rule_groups import RuleGroupIndex
 
 #: The rank of what is no event.
 SILENT = -1
@@ -94,7 +95,7 @@ def silence_rows(
     context: Context,
     stored: Mapping[str, tuple[str, ...]],
     silences: Silences,
-    groups: GroupIndex,
+    groups: GroupIndex | RuleGroupIndex,
     key_types: Sequence[pa.DataType],
 ) -> Store:
     """Silences that are over, as rows: they have a time, a group, and the position of the last event before."""

@@ -27,7 +27,7 @@ from situ.graph.rule_properties import longest_us
 from situ.io.rows.ahead import reject_ahead, with_default_ahead
 from situ.io.rows.conform import REJECTED, Conformed
 from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps, concat
-from situ.kernel.compile import RuleProgram, compile_operator, refuse_unbounded_state
+from situ.kernel.compile import Programs, RuleProgram, compile_operator, refuse_unbounded_state
 from situ.kernel.operator import contexts_of, tie_attributes
 from situ.kernel.state.checks import damage_is_told, numbers, require_times
 from situ.kernel.state.snapshot import pack, unpack
@@ -57,7 +57,7 @@ class CompiledPlan:
 
     plan: DeployedPlan
     graph: OperatorGraph
-    programs: Mapping[str, RuleProgram]
+    programs: Programs
     #: Those of operators that pull, with provenance.
     pulling: Mapping[str, RuleProgram]
     functions: Functions
@@ -80,8 +80,7 @@ class CompiledPlan:
             schemas["events", stream.name] = pa.schema([*travelling, (TIME, TIMESTAMP_ARROW)])
             schemas["late", stream.name] = pa.schema([*declared.items(), ("_lateness", pa.duration("us"))])
             schemas["rejected", stream.name] = REJECTED
-        for name, program in self.programs.items():
-            context = program.context
+        for name, context in self.programs.contexts.items():
             columns = [(attribute, to_arrow(type_)) for attribute, type_ in context.operator.schema.attributes]
             extent = [(column, pa.float64()) for column in EXTENT] if context.located else []
             schemas["events", name] = schemas["timed out", name] = pa.schema(
@@ -98,8 +97,8 @@ class CompiledPlan:
 
     def reader(self, stream: Stream) -> StreamReader:
         read: frozenset[str] = frozenset()
-        for program in self.programs.values():
-            read |= program.columns_read().get(stream.name, frozenset())
+        for name in self.programs:
+            read |= self.programs.columns_read(name).get(stream.name, frozenset())
         return StreamReader(stream, read, provenance=False)
 
 
@@ -112,15 +111,12 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     _check_places(plan, graph)
     if not plan.bounded:
         refuse_unbounded_state(graph)
-    contexts = contexts_of(graph, functions, provenance=False)
+    programs = Programs(contexts_of(graph, functions, provenance=False))
+    for name in programs:
+        programs.template(name)  # what cannot be compiled is said now
     traced = contexts_of(graph, functions, provenance=True)
-    return CompiledPlan(
-        plan,
-        graph,
-        {name: compile_operator(context) for name, context in contexts.items()},
-        {name: compile_operator(traced[name]) for name, place in plan.operators.items() if len(place.steps) > 1},
-        functions,
-    )
+    pulling = {name: compile_operator(traced[name]) for name, place in plan.operators.items() if len(place.steps) > 1}
+    return CompiledPlan(plan, graph, programs, pulling, functions)
 
 
 @lru_cache(maxsize=16)
@@ -195,7 +191,7 @@ class EmbeddedHost:
             type_: Port(type_, tuple(o.name for o in plain if type_ in o.inputs), self._streams.get(type_))
             for type_ in outside
         }
-        programs = {operator.name: self.compiled.programs[operator.name] for operator in plain}
+        programs = self.compiled.programs.among(operator.name for operator in plain)
         self.flow = Flow(programs, list(self._ports.values()), memory=self.memory)
         self._readers = {n: self.compiled.reader(s) for n, s in self._streams.items()}
         #: By operator here and type from outside that it is made of, how long after such an event it may wait for time.
@@ -314,13 +310,15 @@ class EmbeddedHost:
         """Let operators that do not pull read what has come."""
         if not self.flow.nodes:
             return
-        for name, produced in self.flow.advance(END, {type_: self._watermarks[type_] for type_ in self._ports}).items():
-            low = self._watermarks[name] = produced.low_watermark
-            arrived[name] += [produced.events] if len(produced.events) else []
-            rows = self._rows("events", name, produced.events)
-            made["events", name].append(MadeRows("events", name, rows, low))
+        produced = self.flow.advance(END, {type_: self._watermarks[type_] for type_ in self._ports})
+        for name, node in self.flow.nodes.items():
+            # Rules of one shape are known by what they find; how far they are, all of them say.
+            events, timed_out = (produced[name].events, produced[name].timed_out) if name in produced else (None, None)
+            low = self._watermarks[name] = node.low_watermark
+            arrived[name] += [events] if events is not None and len(events) else []
+            made["events", name].append(MadeRows("events", name, self._rows("events", name, events), low))
             if self.flow.operator(name).rule.timed_out:
-                rows = self._rows("timed out", name, produced.timed_out)
+                rows = self._rows("timed out", name, timed_out)
                 made["timed out", name].append(MadeRows("timed out", name, rows, low))
 
     def _covered(self, operator: PulledOperator, type_: str, ranges: Mapping[str, Mapping[Filter, Ranges]]) -> Covered:
@@ -343,8 +341,10 @@ class EmbeddedHost:
             return self._readers[type_].batch(Conformed(pa.table(columns), times, REJECTED.empty_table()))
         return Batch(times, columns)
 
-    def _rows(self, kind: LogKind, name: str, batch: Batch) -> pa.RecordBatch:
+    def _rows(self, kind: LogKind, name: str, batch: Batch | None) -> pa.RecordBatch:
         schema = self.schema(kind, name)
+        if batch is None:
+            return pa.RecordBatch.from_pylist([], schema)
         columns = [
             as_timestamps(batch.times) if field_.name == TIME else batch.columns[field_.name] for field_ in schema
         ]

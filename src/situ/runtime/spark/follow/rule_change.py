@@ -9,7 +9,7 @@ from situ.core.errors import Place, QueryError
 from situ.core.functions import Functions
 from situ.graph.operators import Operator, Schema
 from situ.kernel.compile import compile_operator
-from situ.kernel.operator import contexts_of
+from situ.kernel.operator import Context, contexts_of
 from situ.mobility.moving_program import MovingProgram
 from situ.runtime.spark.plan.partitioning import Anywhere, BySlice, OneTask, Partitioning, partitioning_of
 from situ.runtime.spark.plan.plan import SparkPlan
@@ -24,8 +24,14 @@ class _Held:
     operator: Operator
     stage: int
     route: Route
-    digests: Mapping[str, str]
+    context: Context
     inputs: tuple[tuple[str, Schema], ...]
+
+    def fits(self, other: _Held) -> bool:
+        """Whether a state of the one is a state of the other. Of thousands of rules that stay as they are, none is
+        compiled to find that out."""
+        same = self.operator is other.operator and self.context.inputs == other.context.inputs
+        return same or compile_operator(self.context).digests() == compile_operator(other.context).digests()
 
     @property
     def place(self) -> str:
@@ -40,7 +46,7 @@ def change_of(before: SparkPlan, after: SparkPlan, levels: int, functions: Funct
     moved, moves = _moving(before, functions), _moving(after, functions)
     both = [name for name in new if name in old]
     # A rule may be there for moving subscriptions alone, which hold its state with theirs.
-    keeps = {name for name in both if name in held and name in holds and held[name].digests == holds[name].digests}
+    keeps = {name for name in both if name in held and name in holds and held[name].fits(holds[name])}
     keeps |= {name for name in both if name in moved and moved[name] == moves.get(name)}
     keeps |= {name for name in both if name not in {*held, *holds, *moved, *moves}}
     for name in both:
@@ -67,7 +73,7 @@ def _held(plan: SparkPlan, functions: Functions) -> dict[str, _Held]:
         own = partitioning_of(operator)
         context = replace(contexts[operator.name], slice_us=own.length_us if isinstance(own, BySlice) else None)
         inputs = tuple((name, plan.plain.schemas[name]) for name in context.inputs)
-        held[operator.name] = _Held(operator, stage, route, compile_operator(context).digests(), inputs)
+        held[operator.name] = _Held(operator, stage, route, context, inputs)
     return held
 
 
