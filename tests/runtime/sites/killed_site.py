@@ -69,7 +69,7 @@ def prepare(point: str, number: int, directory: Path) -> None:
     def watched_receive(self: SiteProcess, peer: str, frame: Frame) -> None:
         receive(self, peer, frame)
         is_safe = frame.header["kind"] == "position" and frame.header["committed"]
-        if point == "read" and is_safe and frame.header["log"].startswith("events/Reading/"):
+        if point == "read" and is_safe and frame.header["log"].startswith("events/Reading"):
             kill_once(directory)
 
     BoundedFiles.read = first_pieces  # type: ignore[method-assign]

@@ -116,7 +116,8 @@ def test_a_directory_that_is_set_back_is_refused_by_those_who_are_ahead(tmp_path
         sites.start(["north"])
         control.deploy(plan(), NETWORK.names)
         until(lambda: bool(control.status("town")) and "north" in sites.ended())
-        assert control.status("town")["versions"]["1"]["read"]["events/Reading/north/1"]["committed"] > 0
+        read = control.status("town")["versions"]["1"]["read"]  # of Reading, what the rule wants
+        assert any(log["committed"] for name, log in read.items() if name.startswith("events/Reading"))
         shutil.rmtree(journal)
         shutil.copytree(tmp_path / "old copy", journal)
         sites.start(["north"])
