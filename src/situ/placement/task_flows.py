@@ -79,6 +79,16 @@ class TaskFlows:
                 readers[read.event].append((task, read.filter))
         return {event: tuple(each) for event, each in readers.items()}
 
+    @cached_property
+    def joined(self) -> tuple[frozenset[int], ...]:
+        """The tasks that each one exchanges events with, and those that read an event type that it reads, too."""
+        joined: list[set[int]] = [set() for _ in self.reads]
+        for event, readers in self.readers.items():
+            tasks = {task for task, _ in readers} | {self.problem.number.get(event, readers[0][0])}
+            for task in tasks:
+                joined[task] |= tasks - {task}
+        return tuple(map(frozenset, joined))
+
     def share(self, event: str, filters: Collection[str]) -> float:
         """The share of an event type that readers with these filters need together."""
         shares = [self.contents[event][each] for each in filters]
