@@ -30,7 +30,7 @@ from situ.runtime.spark.plan.routes import Route, routes_of
 
 #: More tests than these are judged by an index in the packer: Spark's planning, and the code that it generates, grow
 #: with every test, and an event looks at all of them.
-MOST_IN_CATALYST = 64
+MOST_IN_CATALYST = 32
 #: Of more tests than these, and of more operators, some are shown.
 SHOWN_TESTS, SHOWN_OPERATORS = 5, 20
 
