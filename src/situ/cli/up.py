@@ -43,6 +43,7 @@ from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
 from situ.runtime.sites.sinks.files import read_results, write_part
 from situ.runtime.sites.sinks.sink import result_table
+from situ.runtime.sites.ways import with_ways
 
 #: How often sites are asked how far they are.
 _LOOK_S = 0.25
@@ -52,10 +53,20 @@ _STARTS = 5
 
 @dataclass
 class LinkTotals:
-    """What flowed from one site to another."""
+    """What flowed over a link from one site to another: events one by one, all else by messages."""
 
+    events: int = 0
+    requests: int = 0
+    questions: int = 0
+    promises: int = 0
+    acknowledgements: int = 0
+    greetings: int = 0
     frames: int = 0
     bytes: int = 0
+
+    def add(self, other: LinkTotals) -> None:
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass
@@ -66,14 +77,24 @@ class UpSummary:
     plan: DeployedPlan
     links: dict[tuple[str, str], LinkTotals] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
+    #: Events x hops, if all had been sent to the root; None where sites are not joined by ways.
+    gathered: int | None = None
+
+    @property
+    def total(self) -> LinkTotals:
+        """All that crossed a link, each link anew."""
+        total = LinkTotals()
+        for link in self.links.values():
+            total.add(link)
+        return total
 
     def to_json(self) -> dict[str, Any]:
         return self.results.to_json() | {
             "operators": {name: place.site for name, place in self.plan.operators.items()},
             "root": self.plan.results[0],
-            "links": [
-                {"from": a, "to": b, "frames": link.frames, "bytes": link.bytes} for (a, b), link in self.links.items()
-            ],
+            "links": [{"from": a, "to": b} | vars(link) for (a, b), link in self.links.items()],
+            "total": vars(self.total),
+            "gathered": self.gathered,
             "restarts": self.restarts,
         }
 
@@ -85,8 +106,7 @@ def up_file(options: UpOptions, say: Callable[[str], None]) -> UpSummary:
     graph = resolve(read_query(options.file))
     network = load_network(options.network)
     sources = site_sources(graph, network, options.source)
-    plan = _plan(options, graph, network, sources)
-    compile_plan(plan)  # what no site could run is said before any is started
+    plan = _plan(options, graph, network, sources)  # what no site could run is said before any is started
     require_names(graph, FolderNames())
     for stream in graph.streams:
         for address in sources[stream.name].values():
@@ -130,12 +150,13 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
                 place=str(places.plan),
                 remedy="Plan: " + "; ".join(f"{stream} at {', '.join(s)}" for stream, s in plan.sources.items()),
             )
+        compile_plan(plan)
         return plan if plan.bounded == options.once else _with_end(plan, options.once)
     if places.mechanism is None and places.rates is None:
         site_names = sorted({site for of_stream in sources.values() for site in of_stream})
         root = places.root or central_site(network, site_names)
         network.number(root)
-        return gathered_plan(options.file, graph, sources, root, options.once)
+        return with_ways(gathered_plan(options.file, graph, sources, root, options.once), network)
     if places.rates is None:
         raise InputError("--mechanism needs rates", remedy="Give --rates RATES; `situ stats` measures them.")
     from situ.cli.plan import plan_by, question_of
@@ -143,7 +164,7 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
 
     question = question_of(ProblemOptions(options.file, options.network, places.rates, places.root), options.functions)
     planned = plan_by(places.mechanism or "auto", question)
-    return placed_plan(options.file, sources, planned.problem, planned.plan, options.once)
+    return with_ways(placed_plan(options.file, sources, planned.problem, planned.plan, options.once), network)
 
 
 def _with_end(plan: DeployedPlan, bounded: bool) -> DeployedPlan:
@@ -188,7 +209,10 @@ class _UpRun:
             )
             for site in plan.sites
         }
-        self._local = LocalSites(network, arguments, directory, insecure=options.insecure, scale=options.scale)
+        self._network = network
+        self._local = LocalSites(
+            network, arguments, directory, insecure=options.insecure, scale=options.scale, joined=plan.joined
+        )
         self._reports: dict[str, dict[str, Any]] = {}
         self._told = ""
 
@@ -268,6 +292,8 @@ class _UpRun:
                 results.complex_events[name] += table.num_rows
                 results.keep_first(name, table)
         summary = UpSummary(results, self._plan, _links(self._reports))
+        if self._plan.ways:
+            summary.gathered = _gathered(self._reports, self._network, self._plan.results[0])
         summary.restarts = {name: site.starts - 1 for name, site in self._local.sites.items() if site.starts > 1}
         return summary
 
@@ -278,10 +304,22 @@ def _from_anywhere(address: str) -> str:
 
 def _links(reports: dict[str, dict[str, Any]]) -> dict[tuple[str, str], LinkTotals]:
     return {
-        (site, to): LinkTotals(link["frames"], link["bytes"])
+        (site, to): LinkTotals(**report["links"].get(to, {}), frames=link["frames"], bytes=link["bytes"])
         for site, report in sorted(reports.items())
         for to, link in sorted(report["process"]["links"].items())
     }
+
+
+def _gathered(reports: dict[str, dict[str, Any]], network: Network, root: str) -> int:
+    """What central collection would have sent: every event that a source had, over every link to the root."""
+    hops = network.ways_from(network.number(root)).hops
+    return sum(
+        made["events"] * int(hops[network.number(site)])
+        for site, report in reports.items()
+        for version in report["versions"].values()
+        for name, made in version["made"].items()
+        if (log := LogName.parse(name)).kind == "events" and not log.selection and log.type in report["sources"]
+    )
 
 
 def _ending(code: int) -> str:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -63,6 +63,7 @@ class LocalSites:
     """Starts sites, and ends them. `scale` stretches the latencies of the network; 0 has none.
 
     Without proxies (`proxied`) nothing can be cut, and sites listen at ports that are chosen before they start.
+    `joined` are the pairs of sites that send to each other, if not all do.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class LocalSites:
         scale: float = 1.0,
         seed: int = 0,
         proxied: bool = True,
+        joined: Collection[tuple[str, str]] | None = None,
     ) -> None:
         self.network, self.directory = network, directory
         PRIVATE.make_directory(directory)
@@ -86,7 +88,7 @@ class LocalSites:
             (a, b): self._proxies.open(SiteAddress(HOST, 1), _quality(network, a, b, scale, seed))
             for a in sites
             for b in sites
-            if a != b and proxied
+            if a != b and proxied and (joined is None or (a, b) in joined)
         }
         self._ports = {} if proxied else dict(zip(sites, free_ports(len(sites)), strict=True))
         self.sites = {name: self._site(name, arguments) for name, arguments in sites.items()}
