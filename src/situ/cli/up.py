@@ -56,6 +56,7 @@ class LinkTotals:
     """What flowed over a link from one site to another: events one by one, all else by messages."""
 
     events: int = 0
+    repeats: int = 0
     requests: int = 0
     questions: int = 0
     promises: int = 0
@@ -77,8 +78,6 @@ class UpSummary:
     plan: DeployedPlan
     links: dict[tuple[str, str], LinkTotals] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
-    #: Events x hops, if all had been sent to the root; None where sites are not joined by ways.
-    gathered: int | None = None
 
     @property
     def total(self) -> LinkTotals:
@@ -94,7 +93,6 @@ class UpSummary:
             "root": self.plan.results[0],
             "links": [{"from": a, "to": b} | vars(link) for (a, b), link in self.links.items()],
             "total": vars(self.total),
-            "gathered": self.gathered,
             "restarts": self.restarts,
         }
 
@@ -209,7 +207,6 @@ class _UpRun:
             )
             for site in plan.sites
         }
-        self._network = network
         self._local = LocalSites(
             network, arguments, directory, insecure=options.insecure, scale=options.scale, joined=plan.joined
         )
@@ -292,8 +289,6 @@ class _UpRun:
                 results.complex_events[name] += table.num_rows
                 results.keep_first(name, table)
         summary = UpSummary(results, self._plan, _links(self._reports))
-        if self._plan.ways:
-            summary.gathered = _gathered(self._reports, self._network, self._plan.results[0])
         summary.restarts = {name: site.starts - 1 for name, site in self._local.sites.items() if site.starts > 1}
         return summary
 
@@ -308,18 +303,6 @@ def _links(reports: dict[str, dict[str, Any]]) -> dict[tuple[str, str], LinkTota
         for site, report in sorted(reports.items())
         for to, link in sorted(report["process"]["links"].items())
     }
-
-
-def _gathered(reports: dict[str, dict[str, Any]], network: Network, root: str) -> int:
-    """What central collection would have sent: every event that a source had, over every link to the root."""
-    hops = network.ways_from(network.number(root)).hops
-    return sum(
-        made["events"] * int(hops[network.number(site)])
-        for site, report in reports.items()
-        for version in report["versions"].values()
-        for name, made in version["made"].items()
-        if (log := LogName.parse(name)).kind == "events" and not log.selection and log.type in report["sources"]
-    )
 
 
 def _ending(code: int) -> str:

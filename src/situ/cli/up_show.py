@@ -15,7 +15,7 @@ def show_up(summary: UpSummary) -> None:
     table = Table(title="what flowed", title_justify="left", title_style="bold", box=box.SIMPLE)
     for column in ("from", "to"):
         table.add_column(column)
-    columns = ("events", "requests", "questions", "promises", "acknowledgements", "bytes")
+    columns = ("events", "repeats", "requests", "questions", "promises", "acknowledgements", "bytes")
     for column in columns:
         table.add_column("acks" if column == "acknowledgements" else column, justify="right")
     rows = [(site, to, link) for (site, to), link in summary.links.items() if link.frames]
@@ -23,11 +23,6 @@ def show_up(summary: UpSummary) -> None:
         table.add_row(*map(Text, (site, to, *(f"{getattr(link, column):,}" for column in columns))))
     if rows:
         console.print(table)
-    if summary.gathered:
-        events = summary.total.events
-        console.print(
-            f"{events:,} events x hops; central collection takes {summary.gathered:,} ({events / summary.gathered:.1%})"
-        )
     for site, restarts in summary.restarts.items():
         console.print(Text(f"site {site} was started again {restarts} times"))
     show_summary(summary.results)

@@ -131,7 +131,8 @@ class Conversation:
             for version in self._site.versions.values():
                 for made in version.made.values():
                     if sender in made.readers:
-                        made.readers[sender] = Reader(heard_at=now)
+                        ever = made.readers[sender].sent_ever
+                        made.readers[sender] = Reader(sent_ever=ever, heard_at=now)
         self._site.controls.heard_version(hello.version, hello.digest, hello.starts_us)
         if not hello.answer:
             peer.greeted = True
@@ -324,7 +325,9 @@ class Conversation:
             rides_us, answered = log.promise_after(stub)
             reader.sent, reader.told_us = stub.following, max(reader.told_us, rides_us)
             reader.told_request = max(reader.told_request, answered)
-            self._site.do(SendEntry(site, log.name, self.life, stub.first, stub.following, rides_us, answered))
+            is_repeat, reader.sent_ever = stub.first < reader.sent_ever, max(reader.sent_ever, stub.following)
+            numbers = stub.first, stub.following
+            self._site.do(SendEntry(site, log.name, self.life, *numbers, rides_us, answered, is_repeat))
         if (promise_us := log.promise_for(reader)) is not None:
             ends_range = log.pulled is not None and log.pulled.ends_between(reader.told_us, promise_us)
             if (promise_us == END and reader.told_us < END) or ends_range or request > reader.told_request:

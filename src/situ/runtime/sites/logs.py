@@ -82,6 +82,7 @@ class Reader:
     """
 
     sent: int = 0
+    sent_ever: int = 0
     committed: int = 0
     watermark_us: int = BEGINNING
     request: int = 0

@@ -103,7 +103,7 @@ class LogBatch:
 
     No event before `watermark` has a number from `following` on. A batch without numbers is a promise about time
     alone. Where the reader pulls, this holds of what it asked for with `request` and before. `life` is the incarnation
-    of the sender.
+    of the sender. `is_repeat`: these events were sent before, and are counted apart.
     """
 
     log: LogName
@@ -113,6 +113,7 @@ class LogBatch:
     watermark: int
     request: int = 0
     rows: bytes = b""
+    is_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
