@@ -269,7 +269,16 @@ class Conversation:
             self._site.admission.times[log.name.type].ask(question.until_us, question.pace_us, question.reached_us)
 
     def position_in(self, log: ReadLog, again: bool = False) -> Position:
-        return log.position(self.life, self._credit(log), again)
+        """What is said of a log to its origin now."""
+        log.told, log.tell_at = log.position(self.life, self._credit(log), again), None
+        return log.told
+
+    def acknowledge(self, log: ReadLog, now: float) -> None:
+        """Tell the origin of a log what is durable here; soon, so that one word may do for what comes meanwhile."""
+        if log.must_be_told(self._site.settings.credit):
+            self._site.do(Send(log.name.origin, self.position_in(log)))
+        elif log.tell_at is None:
+            log.tell_at = now + self._site.settings.acknowledge
 
     def _credit(self, log: ReadLog) -> int:
         """What may be sent beyond what is journalled; nothing of a log that is ahead while much of it waits."""
@@ -306,6 +315,8 @@ class Conversation:
             for read in version.read.values():
                 if read.pulled is not None:
                     self._pull(read, now)
+                if read.tell_at is not None and now >= read.tell_at:
+                    self._site.do(Send(read.name.origin, self.position_in(read)))
                 if read.missing_since is not None and now >= read.missing_since + self._site.settings.ask:
                     read.missing_since = now + self._site.settings.repeat
                     self._site.do(Send(read.name.origin, self.position_in(read, again=True)))
@@ -402,4 +413,6 @@ class Conversation:
                     moments.append(read.missing_since + self._site.settings.ask)
                 if (again_at := self._asks_again_at(read)) < math.inf:
                     moments.append(again_at)
+                if read.tell_at is not None:
+                    moments.append(read.tell_at)
         return moments

@@ -199,7 +199,7 @@ class EmbeddedHost:
         self.flow = Flow(programs, list(self._ports.values()), memory=self.memory)
         self._readers = {n: self.compiled.reader(s) for n, s in self._streams.items()}
         #: By operator here and type from outside that it is made of, how long after such an event it may wait for time.
-        self.waits_us = _waits(graph, names, outside)
+        self.waits_us = _waits(graph, programs, outside)
         self._made_here = {operator.name for operator in here}
         since = BEGINNING if plan.silent_since_us is None else plan.silent_since_us
         self._latest_us = dict.fromkeys(outside, since)
@@ -477,11 +477,13 @@ def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(typed, schema=schema)
 
 
-def _waits(graph: OperatorGraph, here: set[str], outside: Mapping[str, None]) -> dict[str, dict[str, int]]:
+def _waits(
+    graph: OperatorGraph, here: Mapping[str, RuleProgram], outside: Mapping[str, None]
+) -> dict[str, dict[str, int]]:
     waits: dict[str, dict[str, int]] = {}
     for operator in graph.operators:
         if operator.name in here:
-            own = _decided_after_us(operator.rule)
+            own = _decided_after_us(operator.rule) if here[operator.name].waits_for_time else 0
             waits[operator.name] = {}
             for type_ in operator.inputs:
                 before = {type_: 0} if type_ in outside else waits[type_]
