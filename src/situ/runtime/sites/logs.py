@@ -202,6 +202,11 @@ class MadeLog:
                 times.append(self.latest_us + 1)
         return max(times, default=BEGINNING)
 
+    def asked_pace_us(self) -> int:
+        """How often readers want to hear how far time has come; who pulls wants to hear when a range is over."""
+        questions = [reader.question for reader in self.readers.values()]
+        return min((q.pace_us for q in questions if q is not None and q.until_us > self.durable_us), default=END)
+
     def acknowledged(self) -> int:
         """The number before which all readers have everything."""
         return min((reader.committed for reader in self.readers.values()), default=self.durable_end)
