@@ -276,7 +276,7 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     """The message with this header and body; MessageError if it is none.
 
     >>> message_of({"kind": "probe", "log": "events/A/north/1"})
-    Probe(log=LogName(kind='events', type='A', origin='north', version=1))
+    Probe(log=LogName(kind='events', type='A', origin='north', version=1, selection=0))
     >>> message_of({"kind": "go", "version": -1, "digest": "x"})
     Traceback (most recent call last):
     situ.runtime.sites.messages.MessageError: go: version is -1.

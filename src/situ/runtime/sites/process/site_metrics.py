@@ -82,7 +82,9 @@ def _metrics(report: dict[str, Any]) -> Iterator[Metric]:
 
 def _of_log(name: str, **further: str) -> str:
     log = LogName.parse(name)
-    labels = {"kind": log.kind, "type": log.type, "origin": log.origin, "version": str(log.version), **further}
+    labels = {"kind": log.kind, "type": log.type, "origin": log.origin, "version": str(log.version)}
+    labels |= {"selection": str(log.selection)} if log.selection else {}
+    labels |= further
     return "{" + ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items()) + "}"
 
 
