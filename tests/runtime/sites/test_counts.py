@@ -31,6 +31,16 @@ def is_shared(problem: Problem, placed: tuple[Placed, ...]) -> bool:
     return len({event for event, _ in readers}) < len(readers)
 
 
+def reads_complex_events_first(problem: Problem, placed: tuple[Placed, ...]) -> bool:
+    """Whether some operator pulls after it has read complex events."""
+    return any(
+        operator.events[number] in problem.number
+        for operator, where in zip(problem.operators, placed, strict=True)
+        for step in where.steps[:-1]
+        for number in step
+    )
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow), *(
     pytest.param(seed, marks=pytest.mark.storm) for seed in range(5, 100)
 )])  # fmt: skip
@@ -47,7 +57,11 @@ def test_sites_send_what_is_counted(seed: int) -> None:
     found = run.complex_events[root].num_rows if root in run.complex_events else 0
     assert found == len(counted.complex_events[root])
     assert run.counts.repeats == 0
-    assert run.counts.requests == counted.growth_cost
+    # A complex event opens windows when it is certain; several may be certain at once, and one request does for them.
+    if reads_complex_events_first(problem, placed):
+        assert counted.episode_cost <= run.counts.requests <= counted.growth_cost
+    else:
+        assert run.counts.requests == counted.growth_cost
     assert run.counts.events == counted.data_cost or (
         is_shared(problem, placed) and run.counts.events < counted.data_cost
     )
