@@ -1,5 +1,5 @@
-"""An hour of events as `rates.json` says: three Parquet tables, in which `country` names the site, and a folder for each
-of them with the events of each country by themselves.
+"""An hour of events as `rates.json` says: three Parquet tables, in which `country` names the site, and a folder for
+each of them with the events of each country by themselves.
 
 python examples/placement/generate.py out/placement
 """

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from situ.runtime.declare import declare
     from situ.runtime.embedded import Engine, Output
     from situ.runtime.spark.detect import Detection, detect
+    from situ.runtime.spark.inputs.own_files import read
     from situ.runtime.spark.session.session import spark_session
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "detect",
     "function",
     "parse",
+    "read",
     "resolve",
     "spark_session",
     "unparse",
@@ -48,10 +50,12 @@ _LATER = {
     "declare": "situ.runtime.declare",
     "detect": "situ.runtime.spark.detect",
     "parse": "situ.lang.parse",
+    "read": "situ.runtime.spark.inputs.own_files",
     "resolve": "situ.lang.resolve",
     "spark_session": "situ.runtime.spark.session.session",
     "unparse": "situ.lang.unparse",
 }
+_ON_SPARK = ("situ.runtime.spark.detect", "situ.runtime.spark.inputs")
 
 
 def __getattr__(name: str) -> Any:
@@ -60,7 +64,7 @@ def __getattr__(name: str) -> Any:
     if name == "build":
         return import_module("situ.build")
     if name in _LATER:
-        if _LATER[name] == "situ.runtime.spark.detect":  # which imports what an old PySpark does not have
+        if _LATER[name].startswith(_ON_SPARK):  # which import what an old PySpark does not have
             import_module("situ.runtime.spark.session.session").require_pyspark()
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'situ' has no attribute {name!r}")

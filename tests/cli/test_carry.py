@@ -38,7 +38,7 @@ def at(second: int) -> datetime:
 
 def tagged(*rows: dict[str, Any]) -> pa.RecordBatch:
     """Rows as `detection.events` has them; what is not said is null."""
-    fields = {**OUTPUT.fields, "_reason": pa.string(), "_row": pa.string(), "_place": pa.string()}
+    fields = {**OUTPUT.fields, "_calls": pa.int64(), **dict.fromkeys(("_reason", "_row", "_place"), pa.string())}
     tags = dict.fromkeys(("_kind", "_name"), pa.string())  # `detection.events` spells them
     return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema(list((fields | tags).items())))
 

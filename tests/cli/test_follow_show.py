@@ -21,6 +21,7 @@ from situ.cli.follow_summary import FollowSummary, change_line, figures_line, la
 from situ.core.errors import QueryError
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
+from situ.reuse.totals import Totals
 from situ.runtime.spark.sinks.result_tables import Tables, table_to_bytes
 from situ.runtime.spark.stages.output import TaggedOutput
 from situ.service.figures import MicroBatch, StreamCounts, StreamTotals
@@ -64,7 +65,7 @@ def test_figures_in_a_line() -> None:
     failed = StreamTotals()
     failed.add(replace(BATCH, failed_calls=4))
     assert "1 late, 4 failed calls, micro-batch 7" in figures_line(failed, 250.0)
-    shared = StreamTotals(StreamCounts(input=9, interests=40, covered=36))
+    shared = StreamTotals(StreamCounts(input=9, reuse=Totals(interests=40, covered=36)))
     assert "36 of 40 interests covered" in figures_line(shared, 250.0)
     assert figures_line(StreamTotals(), 0.0) == "0 events, 0 events/s, 0 complex events, watermark none yet"
 

@@ -225,3 +225,19 @@ def test_a_source_without_a_column(engine: str, doors: Path, tmp_path: Path) -> 
     code, _, err = situ("run", doors, "--engine", engine, "--source", f"Door={tmp_path / 'events.parquet'}")
     assert code == 1
     assert "state" in err
+
+
+def test_where_the_time_went(engine: str, doors: Path, events: Path) -> None:
+    asked = ("run", doors, "--engine", engine, "--source", f"Door={events}", "--timing")
+    code, out, _ = situ(*asked, "--json")
+    assert code == 0
+    seconds = json.loads(out)["timing"]
+    assert all(taken >= 0 for taken in seconds.values())
+    hops = {hop.partition(": ")[2] for hop in seconds}
+    assert {"scan", "tests", "sorting", "kernel", "results", "the rest"} <= hops
+    code, out, _ = situ(*asked)
+    assert code == 0
+    assert "seconds of all tasks" in out
+    code, _, error = situ(*asked, "--follow", "--checkpoint", doors.parent / "state")
+    assert code == 1
+    assert "--timing is for files" in error

@@ -91,10 +91,27 @@ def test_addresses_are_read_and_written(here: Path) -> None:
          "Did you mean 'reading.parquet'?"),
         (["--source", "Alarm@field=mqtt://ann:secret@host/x", "--source", "Reading@hall=reading.parquet"],
          "mqtt://host/x is a stream that does not end"),
+        (["--source", "Alarm@field=alarm.parquet", "--source", "Reading@hall=reading.parquet", "--live", "Alarm"],
+         "--live is for streams that happen now"),
+        (["--source", "Alarm@field=alarm.parquet", "--source", "Reading@hall=reading.parquet", "--live", "Alram"],
+         "--live Alram: the query has no such stream"),
     ],
 )  # fmt: skip
 def test_wrong_command_lines_of_up(here: Path, further: list[str], said: str) -> None:
     assert said in error_of("up", "query.situ", "--network", "net.json", "--once", *further)
+
+
+def test_a_plan_of_another_query_and_a_site_twice_are_refused(here: Path) -> None:
+    sources = ["--source", "Alarm@field=alarm.parquet", "--source", "Reading@hall=reading.parquet"]
+    situ(
+        "plan", "query.situ", "--network", "net.json", "--rates", "rates.json", "--root", "office", "--out", "plan.json"
+    )
+    Path("other.situ").write_text(QUERY.replace("value > 90", "value > 95"))
+    told = error_of("up", "other.situ", "--network", "net.json", "--once", "--plan", "plan.json", *sources)
+    assert "the plan is one of another query than other.situ" in told
+    Path("twice.json").write_text(json.dumps({"sites": [{"name": "a"}, {"name": "a"}], "links": []}))
+    assert "two sites have this name" in error_of("keys", "twice.json", "--out", "keys")
+    assert not Path("keys").exists()
 
 
 def test_moving_subscriptions_are_refused(here: Path) -> None:

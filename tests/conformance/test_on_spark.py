@@ -25,6 +25,7 @@ from conformance.question import (
     scenario_to_question,
 )
 from conformance.spark_batch import SparkBatch
+from conformance.spark_files import SparkFiles
 from conformance.spark_streaming import SparkStreaming
 from conformance.test_cases import FILES, only_subscribed
 from conformance.test_random_queries import answer, one_rule, quiet, several_rules
@@ -82,6 +83,18 @@ def test_many_cases_in_batches(spark: SparkSession) -> None:
 @pytest.mark.parametrize("cases", groups(BOUNDED, TOGETHER), ids=names)
 def test_cases_in_batches(spark: SparkSession, cases: list[Case]) -> None:
     check_cases(SparkBatch(spark), cases)
+
+
+def test_a_few_cases_in_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Of every kind one; `packets of files` and `slices of files`, which answer here, are asked all of them without
+    Spark."""
+    check_cases(SparkFiles(spark, tmp_path), BOUNDED[2::9])
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("cases", groups(BOUNDED, TOGETHER), ids=names)
+def test_cases_in_files(spark: SparkSession, tmp_path: Path, cases: list[Case]) -> None:
+    check_cases(SparkFiles(spark, tmp_path), cases)
 
 
 def test_a_few_cases_in_streams(spark: SparkSession, tmp_path: Path) -> None:

@@ -153,3 +153,22 @@ def test_seeds_that_were_hard(seed: int) -> None:
 @given(scenarios(watermark_s=WATERMARK_S))
 def test_what_fails_shrinks(scenario: Scenario) -> None:
     check(scenario_to_question("found by Hypothesis", scenario), {"whole": Whole(), "in pieces": InPieces()})
+
+
+#: Files that tasks of Spark's read by themselves.
+OF_FILES = {way: ENGINES[way] for way in ("packets of files", "slices of files")}
+
+
+@blocks(1, 2, 40)
+def test_files_that_tasks_read(block: int) -> None:
+    in_blocks(40, block, one_rule, OF_FILES)
+
+
+@blocks(1, 1, 12)
+def test_files_that_tasks_read_for_several_rules(block: int) -> None:
+    in_blocks(10, block, several_rules, OF_FILES)
+
+
+@blocks(1, 1, 20)
+def test_files_that_tasks_read_for_silences(block: int) -> None:
+    in_blocks(20, block, quiet, OF_FILES)

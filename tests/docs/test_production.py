@@ -12,6 +12,8 @@ import typer.main
 
 from docs.markdown import PAGES, ROOT, name_of, rows, without_blocks
 from situ.cli.app import app
+from situ.reuse.totals import Totals
+from situ.runtime.spark.stages.metrics import REUSED
 from situ.service.figures import MicroBatch, StreamTotals
 from situ.service.prometheus import metrics_text
 
@@ -54,7 +56,7 @@ def test_there_are_commands() -> None:
 
 def test_all_figures_of_prometheus_are_named() -> None:
     totals = StreamTotals()
-    known = {f.name: 1.0 for f in fields(MicroBatch) if f.name != "number"}
+    known = {f.name: 1.0 for f in fields(MicroBatch) if f.name not in ("number", "reuse")}
     totals.add(MicroBatch(number=0, **known))
     served = set(re.findall(r"^# TYPE (\w+)", metrics_text(totals), re.MULTILINE))
     listed = {name for row in rows(PRODUCTION, "name", "what it is") for name in row.cells[0]}
@@ -63,4 +65,5 @@ def test_all_figures_of_prometheus_are_named() -> None:
 
 def test_all_figures_of_a_micro_batch_are_named() -> None:
     listed = {name for row in rows(SPARK, "name", "what it is") for name in row.cells[0]}
-    assert listed == {f.name for f in fields(MicroBatch)} - {"number", "begun", "seconds"}
+    of_reuse = {REUSED + f.name for f in fields(Totals)}
+    assert listed == {f.name for f in fields(MicroBatch)} - {"number", "begun", "seconds", "reuse"} | of_reuse

@@ -14,6 +14,7 @@ from situ.core.functions import default
 from situ.core.types import BINARY, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type, to_arrow
 from situ.filter.content import content_of
 from situ.filter.filterer import Filterer
+from situ.filter.index import rows_by_part
 from situ.graph.expressions import Attribute, Binary, BinaryOperator, Call, Cast, Expression, In, IsNull, Literal, Unary
 from situ.kernel.batch import Batch, BatchRows, Calls
 from situ.kernel.columns.evaluate import evaluate_condition
@@ -103,21 +104,45 @@ def expected(conditions: Conditions, batch: Batch) -> list[int]:
 
 def require_right(filterer: Filterer, numbers: dict[int, Conditions], batch: Batch) -> None:
     hits = filterer.hits(batch, CALLS)
-    assert (np.diff(hits.contents) > 0).all()
+    assert len({*hits.contents.tolist()}) == len(hits.contents)
     for number, conditions in numbers.items():
         assert hits.rows_of(number).tolist() == expected(conditions, batch), (conditions, content_of(conditions, TYPES))
     assert {*hits.contents.tolist()} <= {*numbers}
 
 
+@pytest.mark.parametrize("part", [1 << 12, 4])
 @pytest.mark.parametrize("seed", range(6))
-def test_contents_find_what_evaluating_them_finds(seed: int) -> None:
+def test_contents_find_what_evaluating_them_finds(seed: int, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where tables are so large that they are looked at part by part."""
+    monkeypatch.setattr("situ.filter.index._PART_SLOTS", part)
     random = np.random.default_rng(seed)
     filterer = Filterer(TYPES)
     contents = [content(random) for _ in range(150)]
     numbers = dict(zip(filterer.add(contents), contents, strict=True))
     assert len(filterer) == len({*contents})
-    for size in (0, 1, 60):
+    for size in (0, 1, 60, 200):
         require_right(filterer, numbers, events(random, size))
+
+
+def test_a_large_table_is_looked_at_part_by_part() -> None:
+    """Values of which some are null, and contents that name several of them."""
+    random = np.random.default_rng(3)
+    this = Attribute("this", "i")
+    values = random.permutation(40_000).reshape(20_000, 2).tolist()
+    contents: list[Conditions] = [(In(this, (Literal(a), Literal(b))),) for a, b in values]
+    filterer = Filterer({"i": INT})
+    numbers = filterer.add(contents)
+    column = random.integers(-5, 40_000, 30_000)
+    batch = Batch(np.arange(30_000), {"i": pa.array(column, mask=random.random(30_000) < 0.1)})
+    filterer.take_in_new()
+    (level,) = (indexed.level for indexed in filterer._levels)
+    assert rows_by_part(0, filterer._keys(batch), level) is not None
+    hits = filterer.hits(batch, CALLS)
+    rows: dict[int, list[int]] = {}
+    for row, value in enumerate(batch.columns["i"].to_pylist()):
+        rows.setdefault(value, []).append(row)
+    for number, (a, b) in zip(numbers, values, strict=True):
+        assert hits.rows_of(number).tolist() == sorted(rows.get(a, []) + rows.get(b, []))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -14,12 +14,14 @@ import pytest
 
 from runtime.comparison import tables
 from situ.core.errors import SituError
+from situ.core.functions import default
 from situ.flow.nodes import FamilyNode
 from situ.graph.expressions import Expression, In, Literal, replace_children
 from situ.graph.operators import OperatorGraph
 from situ.graph.patterns import Absence, And, EventTest, Loop, Or, Pattern, Seq, Step
 from situ.graph.query import Query, Rule, Subscription
-from situ.kernel.compile import refuse_unbounded_state
+from situ.kernel.compile import Programs, refuse_unbounded_state
+from situ.kernel.operator import contexts_of
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine, Output
 from strategies import Rows, Scenario, random_scenario
@@ -254,3 +256,25 @@ def resolve_of(text: str) -> OperatorGraph:
     from situ.lang.parse import parse
 
     return resolve(parse(text))
+
+
+@pytest.mark.parametrize("block", seeds(120, 120))
+def test_a_shape_tells_of_a_rule_what_its_own_program_tells(block: range) -> None:
+    """So that planners need not compile thousands of rules."""
+    shaped = 0
+    for seed in block:
+        rng = random.Random(seed)
+        graph = resolved(rules_like(random_scenario(seed), rng))
+        if graph is None:
+            continue
+        programs = Programs(contexts_of(graph, default, provenance=False))
+        for name in programs:
+            own = programs[name]
+            tests = own.tests()
+            judged = {c for conditions in tests.values() for c in conditions if rng.random() < 0.5}
+            assert {t: {*c} for t, c in programs.tests(name).items()} == {t: {*c} for t, c in tests.items()}
+            assert programs.columns_read(name, judged) == own.columns_read(judged)
+            assert programs.template(name).counts_positions == own.counts_positions
+            assert programs.template(name).begins_in_silence == own.begins_in_silence
+            shaped += programs.shaped(name) is not None
+    assert shaped > 3 * len(block)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from situ.kernel.matching.order import dense_ranks, total_order
+from situ.kernel.matching.order import dense_ranks, lexical_order, total_order
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -28,6 +28,22 @@ def test_each_group_is_in_its_total_order(seed: int) -> None:
     for number in range(3):
         mine = [row for row in order if group[row] == number]
         assert mine == sorted(mine, key=lambda row: (time[row], rank[row], first[row], second[row]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_by_several_columns_are_in_lexical_order(seed: int) -> None:
+    """As NumPy sorts them, negative numbers and the ends of 64 bits among them."""
+    random = np.random.default_rng(seed)
+    length = int(random.choice([1, 300, 600, 3000]))
+    ends = np.array([-(2**63), 2**63 - 1, 0, -1])
+    columns = [
+        random.choice(ends, length),
+        random.integers(-(2**40), 2**40, length),
+        np.sort(random.integers(0, 5, length)),
+        random.integers(0, 3, length).astype(np.uint8),
+    ]
+    for chosen in (columns, columns[1:], [columns[0]], [columns[2]], columns[::-1]):
+        assert lexical_order(chosen).tolist() == np.lexsort(chosen).tolist()
 
 
 def test_nulls_rank_before_all_values() -> None:

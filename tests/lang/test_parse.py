@@ -49,7 +49,8 @@ from situ.graph.query import (
     Window,
     Within,
 )
-from situ.lang.parse import MAX_DEPTH, parse
+from situ.lang.parse import parse
+from situ.lang.statements import MAX_DEPTH
 
 HERE = Path(__file__).parent
 TEXTS = [(HERE / name).read_text() for name in ("edgecep.situ", "traffic.situ")]

@@ -74,8 +74,10 @@ def placed(updates: list[Row]) -> list[Row]:
 
 
 def heeded(subscription: Subscription, updates: list[Row], events: dict[str, list[Row]], history_s: float) -> list[Row]:
-    """The updates that begin an interest. Of several at one time, the one with the largest x, then y."""
-    at: dict[int, Row] = {row["ts"]: row for row in sorted(updates, key=lambda row: (row["x"], row["y"]))}
+    """The updates that begin an interest. Of several at one time, the one with the largest x, then y; then the one that
+    asks for most."""
+    by_place = sorted(updates, key=lambda row: (row["x"], row["y"], *asked_for(subscription, row)))
+    at: dict[int, Row] = {row["ts"]: row for row in by_place}
     taken: list[Row] = []
     for time in sorted(at):
         row = at[time]
@@ -93,6 +95,16 @@ def heeded(subscription: Subscription, updates: list[Row], events: dict[str, lis
                 continue
         taken.append(row)
     return taken
+
+
+def asked_for(subscription: Subscription, update: Row) -> tuple[float, float]:
+    """The precision and recall that an interest asks for which begins with an update: what it does not say is 1."""
+    quality = subscription.quality
+    if quality is None:
+        return 0.0, 0.0
+    asked = [update[share] if isinstance(share, str) else share or 0.0 for share in (quality.precision, quality.recall)]
+    precision, recall = (share if share is not None and 0 <= share <= 1 else 1.0 for share in asked)
+    return precision, recall
 
 
 def good(

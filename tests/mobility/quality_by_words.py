@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mobility.interests_by_words import FOREVER, Leaves, Row, interests_of, located
+from mobility.interests_by_words import FOREVER, Leaves, Row, asked_for, interests_of, located
 from oracle import Match, detect
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Subscription
@@ -196,15 +196,10 @@ def _apart(one: Row, other: Row) -> float:
 
 
 def wishes_of(subscription: Subscription, events: dict[str, list[Row]], history_s: float, leaves: Leaves) -> list[Wish]:
-    quality, wishes = subscription.quality, []
-    assert quality is not None
-    for consumer, number, row, end in interests_of(subscription, events, history_s, leaves):
-        asked = [
-            row[share] if isinstance(share, str) else share or 0.0 for share in (quality.precision, quality.recall)
-        ]
-        least = [share if share is not None and 0 <= share <= 1 else 1.0 for share in asked]
-        wishes.append(Wish(consumer, number, row, row["ts"], end, *least))
-    return wishes
+    return [
+        Wish(consumer, number, row, row["ts"], end, *asked_for(subscription, row))
+        for consumer, number, row, end in interests_of(subscription, events, history_s, leaves)
+    ]
 
 
 def shared_deliveries(

@@ -17,11 +17,11 @@ from situ.kernel.state import snapshot
 from situ.runtime.embedded import Engine
 
 STREAMS = """
-stream Car(id int, x double, y double, lane string, v double, price decimal(10, 2), ts int)
+stream Car(id int, x double, y double, lane string, v double, price decimal(10, 2), w double, ts int)
   time ts in s  at (x, y)  key id  watermark 3 s
 """
 #: One for each kind of state: partial matches, waiting ones, paths with loops, windows of time and of events, joins,
-#: chains, interests, and regions that interests share.
+#: chains, interests, regions that interests share, and consumers who leave.
 RULES = {
     "sequence": "subscribe S detect Car as a then Car(v > a.v) as b then Car(v > b.v) as c within 9 s "
     "assign lane = c.lane, v = c.v group by lane",
@@ -45,6 +45,9 @@ RULES = {
     "around Car square 60 m lifetime 3 s update every 2 s",
     "sharing": "subscribe S for Car(id) detect Car as a then Car(v > a.v) as b within 4 s assign id = b.id, v = b.v "
     "around Car circle 40 m lifetime 3 s update every 2 s quality precision 0.5 recall 0.5",
+    "leaving": "subscribe S for Car(id) detect Car as a then Car(v > a.v) as b within 4 s assign id = b.id, v = b.v "
+    "around Car circle 40 m lifetime 3 s update every 2 s leave when v > 36 leave after 3 s "
+    "quality precision w recall w",
 }
 CASES = [*((name, False) for name in RULES), ("sequence", True), ("windows", True), ("moving", True)]
 #: So often is each state damaged where it takes a whole run to see what comes of it.
@@ -72,6 +75,7 @@ def cars(since: int, until: int) -> pa.Table:
             "y": float(chance.randrange(100)),
             "lane": chance.choice(["a", "b", None]),
             "v": float(chance.randrange(40)),
+            "w": chance.choice([0.3, 0.6, None]),
             "ts": second,
         }
         for n, second in enumerate(second for second in range(since, until) for _ in range(3))

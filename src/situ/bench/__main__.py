@@ -21,17 +21,24 @@ OUT = Path("out/bench.json")
 
 def main() -> int:
     progress = Console(stderr=True)
+    measured: list[BenchFigure] = []
     try:
-        measured = list(figures(cache_directory(), lambda text: progress.print(f"[dim]{text}[/dim]")))
+        for figure in figures(cache_directory(), lambda text: progress.print(f"[dim]{text}[/dim]")):
+            measured.append(figure)
+            _write(measured)  # what is there already outlives a run that is broken off
+            progress.print(f"{figure.name}: {figure.value:g} {figure.unit} {figure.verdict}", markup=False)
     except SituError as error:
         progress.print(str(error), style="red", markup=False)
         return 1
+    Console().print(table(measured))
+    return 0
+
+
+def _write(measured: list[BenchFigure]) -> None:
     OUT.parent.mkdir(exist_ok=True)
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
     rows = [asdict(figure) | {"verdict": figure.verdict} for figure in measured]
     OUT.write_text(json.dumps({"machine": machine, "figures": rows}, indent=2) + "\n")
-    Console().print(table(measured))
-    return 0
 
 
 def table(figures: list[BenchFigure]) -> Table:

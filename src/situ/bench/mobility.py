@@ -75,9 +75,9 @@ subscribe Wave {_WAVE.rstrip()}, interest = group.interest
 """
 
 
-def drivers(number: int) -> pa.Table:
-    """The updates of some vehicles."""
-    rows = trace()
+def drivers(number: int, rows: pa.Table | None = None) -> pa.Table:
+    """The updates of some vehicles of a trace: Ingolstadt's, if not given."""
+    rows = trace() if rows is None else rows
     names = np.array(sorted(set(rows["vehicle"].to_pylist())))
     chosen = np.random.default_rng(SEED).choice(names, number, replace=False)
     return rows.filter(pc.is_in(rows["vehicle"], pa.array(chosen))).select(["time_us", "vehicle", "x", "y"])

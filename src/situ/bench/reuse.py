@@ -1,10 +1,9 @@
-"""Consumers who share their work beside the same consumers alone, on the Ingolstadt trace.
+"""Consumers who share their work beside the same consumers alone, on two traces of traffic.
 
-`python -m situ.bench.reuse [--only selections embedded fed spark covering]`
+`python -m situ.bench.reuse [--only selections embedded fed resting spark streaming promise covering]`
 
-On the engines, drivers ask for jams around them: the average speed over 30 events, of 500 m squares, with a new square
-every 10 s. Next to nothing is delivered, so that detection is what is measured. Under selection managers they ask for
-accidents, as in RECEP's mobility setup.
+On the engines, drivers ask for jams around them (bench/sharing_drivers.py); under selection managers for accidents, as
+in RECEP's mobility setup.
 """
 
 from __future__ import annotations
@@ -17,15 +16,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from situ.bench.mobility import drivers
+from situ.bench.reuse_promise import promise_figures
+from situ.bench.reuse_streaming import micro_batch_ms, write_pieces
 from situ.bench.sections import Say, Sections, main
+from situ.bench.sharing_drivers import (
+    COUNTING,
+    FED_FROM_S,
+    FED_S,
+    QUALITY,
+    STRICT,
+    THRESHOLD,
+    TRACES,
+    WARM_S,
+    WINDOWS,
+    Tables,
+    between,
+    second_by_second,
+    tables_of,
+)
 from situ.bench.suite import Bar, BenchFigure
 from situ.kernel.arrays import I64
-from situ.lab.ingolstadt import trace
 from situ.lab.quality.atoms import AtomSets
 from situ.lab.recep.coverings.cover import mqc
 from situ.lab.recep.coverings.waiting import WaitingSelections
@@ -33,43 +46,16 @@ from situ.lab.recep.experiments.cases import RunSetup, measured, processed_share
 from situ.lab.recep.selections import ByCount, ByTime, ReuseSettings
 from situ.runtime.embedded import Engine
 from situ.runtime.spark.detect import detect
-from situ.runtime.spark.session.session import spark_session
+from situ.runtime.spark.session.session import borrowed_session, spark_session
 
-EMBEDDED_DRIVERS, SPARK_DRIVERS, CONSUMERS = 200, 1_000, 25
-THRESHOLD, SIDE_M, SECONDS = 0.7, 2000.0, 120
+EMBEDDED_DRIVERS, MANY_DRIVERS, CONSUMERS = 200, 1_000, 25
+SIDE_M, SECONDS = 2000.0, 120
 SEEDS = (1, 2, 3)
 REPEATS = 3
-#: Of the trace, the seconds that an engine is fed with, and those of them that are not measured.
-FED_FROM, FED_SECONDS, FED_WARM = 500, 80, 20
-
-_STREAMS = """
-stream Vehicle(time_us int, vehicle string, x double, y double, speed double)
-  time time_us in us  order vehicle  at (x, y)
-stream Driver(time_us int, vehicle string, x double, y double)
-  time time_us in us  order vehicle  at (x, y)
-"""
-_AROUND = """
-  around   Driver square 500 m
-  update   every 10 s
-"""
-COUNTING = f"""{_STREAMS}
-define Mean(speed)
-  detect   Vehicle{{30}} as run within 25 s
-  assign   speed = avg(run.speed)
-subscribe Jam for Driver(vehicle)
-  detect   Mean(speed < 0.5) as slow
-  assign   speed = slow.speed {_AROUND}
-"""
-WINDOWS = f"""{_STREAMS}
-define Mean(speed)
-  aggr every 10 s
-  detect   Vehicle as cars
-  assign   speed = avg(cars.speed)
-subscribe Jam for Driver(vehicle)
-  detect   Mean(speed < 0.5) as slow
-  assign   speed = slow.speed {_AROUND}
-"""
-_QUALITY = f"  quality precision {THRESHOLD} recall {THRESHOLD}\n"
+#: A micro-batch of the streaming query has so many seconds of the trace; the query has so many shards, and so many of
+#: its first micro-batches do not count.
+BATCH_S, SHARDS, COLD_BATCHES = 20, 2, 3
+STREAM_S, STREAM_REPEATS = 240, 2
 
 
 def selection_figures(say: Say) -> Iterator[BenchFigure]:
@@ -105,83 +91,108 @@ def selection_figures(say: Say) -> Iterator[BenchFigure]:
 # ---- engines
 
 
+def _rules(trace: str, bar: Bar) -> Iterator[tuple[str, str, Bar | None]]:
+    """Rules by name: the one with a bar on every trace, and, for information, a cheap one on the first."""
+    yield "average over 30 events", COUNTING, bar
+    if trace == next(iter(TRACES)):
+        yield "average over windows of 10 s", WINDOWS, None
+
+
 def embedded_figures(say: Say) -> Iterator[BenchFigure]:
     """CPU time of the embedded engine."""
-    tables = {"Vehicle": trace(), "Driver": drivers(EMBEDDED_DRIVERS)}
-    for name, query, bar in (
-        ("average over 30 events", COUNTING, Bar("at least", 5)),
-        ("average over windows of 10 s", WINDOWS, None),
-    ):
-        say(f"embedded: {name}")
-        run_of = {how: _cpu_s(query + clause, tables) for how, clause in (("alone", ""), ("shared", _QUALITY))}
-        (alone_s, _), (shared_s, engine) = run_of["alone"], run_of["shared"]
-        totals = engine.reuse["Jam"]
-        detail = (
-            f"CPU {shared_s:.2f} s, alone {alone_s:.2f} s; {totals.share_read:.0%} of the events, "
-            f"precision {totals.mean_precision:.2f}, recall {totals.mean_recall:.2f}"
-        )
-        title = f"{EMBEDDED_DRIVERS} drivers, embedded, {name}"
-        yield BenchFigure(title, round(alone_s / shared_s, 1), "x less", detail, totals.to_json(), bar)
+    for trace in TRACES:
+        tables = tables_of(trace, EMBEDDED_DRIVERS)
+        for name, query, bar in _rules(trace, Bar("at least", 5)):
+            say(f"embedded, {trace}: {name}")
+            shared_s, alone_s, engine = _cpu_s(query, tables)
+            totals = engine.reuse["Jam"]
+            detail = (
+                f"CPU {shared_s:.2f} s, alone {alone_s:.2f} s; {totals.share_read:.0%} of the events, "
+                f"precision {totals.mean_precision:.2f}, recall {totals.mean_recall:.2f}"
+            )
+            title = f"{EMBEDDED_DRIVERS} drivers, embedded, {name}, {trace}"
+            yield BenchFigure(title, round(alone_s / shared_s, 1), "x less", detail, totals.to_json(), bar)
 
 
-def _cpu_s(query: str, tables: dict[str, pa.Table]) -> tuple[float, Engine]:
-    """The CPU seconds of the fastest run, and what ran."""
-    fastest = float("inf")
+def _cpu_s(query: str, tables: Tables) -> tuple[float, float, Engine]:
+    """The CPU seconds of the fastest run, shared and alone, by turns; and what ran shared."""
+    fastest = {QUALITY: float("inf"), "": float("inf")}
+    engines = {}
     for _ in range(REPEATS):
-        engine, begun = Engine(query, threads=1), time.process_time()
-        for _ in engine.run(tables):
-            pass
-        fastest = min(fastest, time.process_time() - begun)
-    return fastest, engine
+        for clause in fastest:
+            engines[clause], begun = Engine(query + clause, threads=1), time.process_time()
+            for _ in engines[clause].run(tables):
+                pass
+            fastest[clause] = min(fastest[clause], time.process_time() - begun)
+    return fastest[QUALITY], fastest[""], engines[QUALITY]
 
 
 def fed_figures(say: Say) -> Iterator[BenchFigure]:
     """CPU time of the embedded engine that is fed second by second, after the first ones."""
-    tables = {"Driver": drivers(SPARK_DRIVERS), "Vehicle": trace()}
-    say("fed second by second")
-    shared_ms, engine = _fed_ms(COUNTING + _QUALITY, tables)
-    alone_ms, _ = _fed_ms(COUNTING, tables)
-    totals = engine.reuse["Jam"]
-    detail = (
-        f"CPU {shared_ms:.1f} ms for a second, alone {alone_ms:.1f} ms; {totals.share_read:.0%} of the events, "
-        f"{totals.fallbacks} of {totals.spans + totals.fallbacks:,} spans processed alone"
-    )
-    title = f"{SPARK_DRIVERS:,} drivers, fed second by second, average over 30 events"
-    yield BenchFigure(title, round(alone_ms / shared_ms, 1), "x less", detail, totals.to_json(), Bar("at least", 2.5))
+    for trace in TRACES:
+        say(f"fed second by second, {trace}")
+        shared_ms, alone_ms, engine = _fed_ms(QUALITY, trace)
+        totals = engine.reuse["Jam"]
+        detail = (
+            f"CPU {shared_ms:.1f} ms for a second, alone {alone_ms:.1f} ms; {totals.share_read:.0%} of the events, "
+            f"{totals.fallbacks} of {totals.spans + totals.fallbacks:,} spans processed alone"
+        )
+        title = f"{MANY_DRIVERS:,} drivers, fed second by second, average over 30 events, {trace}"
+        bar = Bar("at least", 2.5)
+        yield BenchFigure(title, round(alone_ms / shared_ms, 1), "x less", detail, totals.to_json(), bar)
 
 
-def _fed_ms(query: str, tables: dict[str, pa.Table]) -> tuple[float, Engine]:
-    """CPU milliseconds for a second of the trace, on average, and what ran."""
-    engine, spent_s = Engine(query, threads=1), []
-    seconds = {name: table["time_us"].to_numpy() // 1_000_000 for name, table in tables.items()}
-    for second in range(FED_FROM, FED_FROM + FED_SECONDS):
-        pieces = {name: table.filter(pa.array(seconds[name] == second)) for name, table in tables.items()}
-        begun = time.process_time()
-        for name, piece in pieces.items():
-            engine.feed(piece, name)
-        spent_s.append(time.process_time() - begun)
-    return 1e3 * float(np.mean(spent_s[FED_WARM:])), engine
+def resting_figures(say: Say) -> Iterator[BenchFigure]:
+    """What reuse costs where it does not pay: nearly every region that is tried does not suffice."""
+    for trace in TRACES:
+        say(f"where reuse does not pay, {trace}")
+        shared_ms, alone_ms, engine = _fed_ms(STRICT, trace)
+        totals = engine.reuse["Jam"]
+        detail = (
+            f"CPU {shared_ms:.1f} ms for a second, without the clause {alone_ms:.1f} ms; {totals.covered:,} of "
+            f"{totals.interests:,} interests covered, {totals.untried:,} not tried"
+        )
+        title = f"thresholds of 0.98, {MANY_DRIVERS:,} drivers, fed second by second, {trace}: cost"
+        bar = Bar("at most", 1.2)
+        yield BenchFigure(title, round(shared_ms / alone_ms, 2), "x", detail, totals.to_json(), bar)
+
+
+def _fed_ms(clause: str, trace: str) -> tuple[float, float, Engine]:
+    """CPU milliseconds for a second of a trace, with a clause and without, and what ran with it: on average over the
+    seconds, each in the fastest of some runs, which take turns."""
+    tables = between(tables_of(trace, MANY_DRIVERS), FED_FROM_S, FED_FROM_S + FED_S)
+    pieces = list(second_by_second(tables))
+    fastest_s = {each: np.full(len(pieces), np.inf) for each in (clause, "")}
+    engines = {}
+    for _ in range(REPEATS):
+        for each, of_second in fastest_s.items():
+            engines[each] = Engine(COUNTING + each, threads=1)
+            for second, piece in enumerate(pieces):
+                begun = time.process_time()
+                for name, table in piece.items():
+                    engines[each].feed(table, name)
+                of_second[second] = min(of_second[second], time.process_time() - begun)
+    with_ms, without_ms = (1e3 * float(np.mean(of_second[WARM_S:])) for of_second in fastest_s.values())
+    return with_ms, without_ms, engines[clause]
 
 
 def spark_figures(say: Say) -> Iterator[BenchFigure]:
     """Wall time on Spark, all cores."""
     spark = spark_session()
-    with tempfile.TemporaryDirectory() as directory:
-        frames = {}
-        for name, table in (("Vehicle", trace()), ("Driver", drivers(SPARK_DRIVERS))):
-            pq.write_table(table, Path(directory) / f"{name}.parquet", row_group_size=50_000)
-            frames[name] = spark.read.parquet(str(Path(directory) / f"{name}.parquet"))
-        for name, query, bar in (
-            ("average over 30 events", COUNTING, Bar("at least", 10)),
-            ("average over windows of 10 s", WINDOWS, None),
-        ):
-            say(f"Spark, shared: {name}")
-            shared_s = _wall_s(query + _QUALITY, frames, REPEATS)
-            say(f"Spark, alone: {name}")
-            alone_s = _wall_s(query, frames, 1)
-            detail = f"{shared_s:.1f} s, alone {alone_s:.1f} s"
-            title = f"{SPARK_DRIVERS:,} drivers, Spark, {name}"
-            yield BenchFigure(title, round(alone_s / shared_s, 1), "x less", detail, {}, bar)
+    for trace in TRACES:
+        with tempfile.TemporaryDirectory() as directory:
+            frames = {}
+            for name, table in tables_of(trace, MANY_DRIVERS).items():
+                pq.write_table(table, Path(directory) / f"{name}.parquet", row_group_size=50_000)
+                frames[name] = spark.read.parquet(str(Path(directory) / f"{name}.parquet"))
+            for name, query, bar in _rules(trace, Bar("at least", 10)):
+                say(f"Spark, {trace}, shared: {name}")
+                shared_s = _wall_s(query + QUALITY, frames, REPEATS)
+                say(f"Spark, {trace}, alone: {name}")
+                alone_s = _wall_s(query, frames, 1)
+                detail = f"{shared_s:.1f} s, alone {alone_s:.1f} s"
+                title = f"{MANY_DRIVERS:,} drivers, Spark, {name}, {trace}"
+                yield BenchFigure(title, round(alone_s / shared_s, 1), "x less", detail, {}, bar)
 
 
 def _wall_s(query: str, frames: dict[str, DataFrame], repeats: int) -> float:
@@ -191,6 +202,25 @@ def _wall_s(query: str, frames: dict[str, DataFrame], repeats: int) -> float:
         detect(query, frames)["Jam"].count()
         fastest = min(fastest, time.perf_counter() - begun)
     return fastest
+
+
+def streaming_figures(say: Say) -> Iterator[BenchFigure]:
+    """Wall time of warm micro-batches of a streaming query, shared and alone by turns."""
+    with borrowed_session(conf={"spark.sql.shuffle.partitions": str(SHARDS)}) as spark:
+        for trace in TRACES:
+            tables = between(tables_of(trace, MANY_DRIVERS), FED_FROM_S, FED_FROM_S + STREAM_S)
+            median_ms = {QUALITY: float("inf"), "": float("inf")}
+            with tempfile.TemporaryDirectory() as directory:
+                write_pieces(tables, BATCH_S, Path(directory))
+                for turn in range(STREAM_REPEATS):
+                    for clause in median_ms:
+                        say(f"Spark streaming, {trace}, {'shared' if clause else 'alone'}, {turn + 1}")
+                        took = micro_batch_ms(spark, COUNTING + clause, Path(directory), SHARDS, COLD_BATCHES)
+                        median_ms[clause] = min(median_ms[clause], float(np.median(took)))
+            detail = f"median {median_ms[QUALITY] / 1e3:.2f} s, alone {median_ms[''] / 1e3:.2f} s"
+            title = f"{MANY_DRIVERS:,} drivers, Spark streaming, micro-batches of {BATCH_S} s, {trace}"
+            ratio = round(median_ms[""] / median_ms[QUALITY], 1)
+            yield BenchFigure(title, ratio, "x less", detail, {}, Bar("at least", 2.5))
 
 
 # ---- mqc
@@ -235,7 +265,10 @@ SECTIONS: Sections = {
     "selections": selection_figures,
     "embedded": embedded_figures,
     "fed": fed_figures,
+    "resting": resting_figures,
     "spark": spark_figures,
+    "streaming": streaming_figures,
+    "promise": promise_figures,
     "covering": covering_figures,
 }
 

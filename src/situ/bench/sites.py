@@ -1,17 +1,19 @@
 """Sites: a source site, an operator site and a root, three processes with TLS and journals on disk.
 
-`python -m situ.bench.sites`, part of `make bench`. The clock of a run begins when the plan begins to run, and ends when
-the root has written everything.
+`python -m situ.bench.sites [--only throughput latency restart soak] [--minutes 10]`, part of `make bench`. The clock of
+a run begins when the plan begins to run, and ends when the root has written everything.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +32,15 @@ from situ.network.network import Link, Network, Site
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
+from situ.runtime.sites.wire.identity import Identities
+from situ.runtime.sites.wire.producing import Producer
+from situ.service.certificates import Credentials, make_producer_keys, producer_identity
 
-SOURCE, OPERATOR, ROOT = "source", "operator", "root"
+SOURCE, OPERATOR, ROOT, PRODUCER = "source", "operator", "root", "producer"
 NETWORK = Network((Site(SOURCE), Site(OPERATOR), Site(ROOT)), (Link(SOURCE, OPERATOR, 0), Link(OPERATOR, ROOT, 0)))
 _LOOK_S = 0.02
 
-RATE, FILES_PER_S, LATENCY_S = 10_000, 100, 20
+RATE, FILES_PER_S, PUSHES_PER_S, LATENCY_S = 10_000, 100, 250, 20
 PAIRS = """
 stream Event(id int, key int, ts int) time ts in us order id
 subscribe Pair
@@ -124,8 +129,8 @@ class AtWork:
 
 
 @contextmanager
-def at_work(query: str) -> Iterator[AtWork]:
-    """Two sites that run a query."""
+def at_work(query: str, pushed: bool = False) -> Iterator[AtWork]:
+    """Two sites that run a query, over files that are moved in, or over what a producer pushes."""
     graph = resolve(parse(query, "benchmark"))
     (stream,) = graph.streams
     places = {operator.name: OperatorPlace(ROOT) for operator in graph.operators}
@@ -133,7 +138,8 @@ def at_work(query: str) -> Iterator[AtWork]:
     with tempfile.TemporaryDirectory(prefix="situ-bench-") as work:
         incoming, out = Path(work, "incoming"), Path(work, "out")
         incoming.mkdir()
-        arguments = {SOURCE: SiteArguments({stream.name: str(incoming)}), ROOT: SiteArguments(out=str(out))}
+        address = f"flight://{PRODUCER}" if pushed else str(incoming)
+        arguments = {SOURCE: SiteArguments({stream.name: address}), ROOT: SiteArguments(out=str(out))}
         sites = LocalSites(NETWORK, arguments, Path(work, "sites"), scale=0, proxied=False)
         try:
             sites.start()
@@ -144,30 +150,53 @@ def at_work(query: str) -> Iterator[AtWork]:
             sites.close()
 
 
+def producer_of(running: AtWork) -> Producer:
+    """A producer for the source site of `at_work`."""
+    folder = make_producer_keys([PRODUCER], running.sites.directory / "keys")[PRODUCER]
+    identities = Identities.of(PRODUCER, NETWORK.names, Credentials.read(folder, producer_identity(PRODUCER)))
+    return Producer(identities, SOURCE, running.sites.addresses[SOURCE], "Event")
+
+
 def latency(say: Say) -> Iterator[BenchFigure]:
-    """From the moment at which a row is moved in to the moment at which the result that it completes is on disk."""
-    say(f"sites: latency at {RATE:,} events/s")
-    with at_work(PAIRS) as running:
-        per_file, begun = RATE // FILES_PER_S, time.time()
-        while (number := running.files) < LATENCY_S * FILES_PER_S:
-            rows = np.arange(number * per_file, (number + 1) * per_file)
-            now_us = np.full(per_file, time.time_ns() // 1000)
-            running.move_in({"id": rows, "key": rows % 1000, "ts": now_us})
-            time.sleep(max(begun + running.files / FILES_PER_S - time.time(), 0))
-        wait_until(running.has_written, (number - 10) * per_file // 2)  # what waits for time stays out
-        measured = np.concatenate([latencies_ms(part) for part in sorted((running.out / "Pair").glob("part-*"))])
-    median, p99 = np.percentile(measured[RATE:], [50, 99])  # without the first seconds, which load the kernel
-    detail = f"{len(measured):,} complex events; from a file moved in to a file of results"
-    figures = {"median_ms": float(median), "p99_ms": float(p99)}
-    name = "sites: detection latency"
-    yield BenchFigure(name, round(float(median), 1), "ms, median", detail, figures, Bar("at most", 25))
-    yield BenchFigure(name, round(float(p99), 1), "ms, p99", detail, figures, Bar("at most", 100))
+    """From the moment at which a row is handed to the source to the moment at which the result that it completes is on
+    disk: as a file that is moved in, and pushed by a producer."""
+    for pushed in (False, True):
+        how = "pushed" if pushed else "files"
+        say(f"sites: latency at {RATE:,} events/s, {how}")
+        with at_work(PAIRS, pushed) as running:
+            measured = hand_over(running, producer_of(running) if pushed else None)
+        median, p99 = np.percentile(measured[RATE:], [50, 99])  # without the first seconds, which load the kernel
+        detail = f"{len(measured):,} complex events; {PUSHES_PER_S if pushed else FILES_PER_S} pieces a second"
+        figures = {"median_ms": float(median), "p99_ms": float(p99)}
+        name = f"sites: detection latency, {how}"
+        yield BenchFigure(name, round(float(median), 1), "ms, median", detail, figures, Bar("at most", 25))
+        yield BenchFigure(name, round(float(p99), 1), "ms, p99", detail, figures, Bar("at most", 100))
+
+
+def hand_over(running: AtWork, producer: Producer | None) -> np.ndarray:
+    """Hands rows to the source at an even pace; the latencies of what is found in them, in milliseconds."""
+    pieces_per_s = FILES_PER_S if producer is None else PUSHES_PER_S
+    per_piece, begun, last = RATE // pieces_per_s, time.time(), LATENCY_S * pieces_per_s
+    for number in range(last):
+        rows = np.arange(number * per_piece, (number + 1) * per_piece)
+        columns = {"id": rows, "key": rows % 1000, "ts": np.full(per_piece, time.time_ns() // 1000)}
+        if producer is None:
+            running.move_in(columns)
+        else:
+            producer.send(pa.table(columns))
+        time.sleep(max(begun + (number + 1) / pieces_per_s - time.time(), 0))
+    if producer is not None:
+        producer.flush()
+        producer.close()
+    wait_until(running.has_written, (last - 20) * per_piece // 2)  # what waits for time stays out
+    return np.concatenate([latencies_ms(part) for part in sorted((running.out / "Pair").glob("part-*"))])
 
 
 def latencies_ms(part: Path) -> np.ndarray:
     """How long after its time each complex event of a part was on disk."""
     times_us = pq.read_table(part)["_time"].cast(pa.int64()).to_numpy()
-    return np.asarray((part.stat().st_mtime_ns / 1000 - times_us) / 1000)
+    # A part gets its name when its rows are on disk, and a name changes the time of the file's status.
+    return np.asarray((part.stat().st_ctime_ns / 1000 - times_us) / 1000)
 
 
 def restart(say: Say) -> Iterator[BenchFigure]:
@@ -219,5 +248,16 @@ def throughput(say: Say) -> Iterator[BenchFigure]:
 
 SECTIONS = {"throughput": throughput, "latency": latency, "restart": restart}
 
+
+def main() -> int:
+    """The figures as a table; the soak takes as long as `--minutes` says."""
+    from situ.bench.site_soak import MINUTES, soak
+
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--minutes", type=float, default=MINUTES)
+    options, sys.argv[1:] = parser.parse_known_args()
+    return show(__doc__, SECTIONS | {"soak": partial(soak, minutes=options.minutes)})
+
+
 if __name__ == "__main__":
-    sys.exit(show(__doc__, SECTIONS))
+    sys.exit(main())

@@ -12,7 +12,7 @@ from situ.bench.measure import Timed, TimeQuery
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.spark.detect import detect_inputs
-from situ.runtime.spark.inputs.tables import files_to_input
+from situ.runtime.spark.inputs.own_files import open_files
 
 
 def time_on_spark(spark: SparkSession) -> TimeQuery:
@@ -22,7 +22,7 @@ def time_on_spark(spark: SparkSession) -> TimeQuery:
         start = time.perf_counter()
         graph = resolve(parse(text, "benchmark"))
         (stream,) = graph.streams
-        detection = detect_inputs(graph, {stream.name: files_to_input(spark, directory, stream)})
+        detection = detect_inputs(graph, {stream.name: open_files(spark, directory, stream)})
         matches = Observation()
         events = detection.events.observe(matches, F.count(F.lit(1)).alias("rows"))
         events.write.format("noop").mode("overwrite").save()

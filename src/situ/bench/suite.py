@@ -31,16 +31,6 @@ BESIDE_FLINKCEP: tuple[tuple[Workload, dict[Engine, int | None]], ...] = (
 )
 
 
-#: Workload, and how many times the speed of hand-written Spark SQL the Spark engine must reach. `rising` and `each`
-#: have more candidates than beside FlinkCEP, and shorter windows.
-BESIDE_SQL: tuple[tuple[Workload, float], ...] = (
-    (Workload(Pattern.NEXT, types=3), 2.0),
-    (Workload(Pattern.NEXT, types=3, events=32_000_000), 2.5),
-    (Workload(Pattern.NEXT, events=32_000_000), 1.2),
-    (Workload(Pattern.RISING, types=10, window_ms=100_000), 5.0),
-    (Workload(Pattern.EACH, types=10, window_ms=100_000), 5.0),
-)
-
 #: Detection latency over time.
 LATENCY_PICTURE = Path("out/latency.png")
 
@@ -88,8 +78,7 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     """Every figure, as soon as it is there."""
     for workload, bars in BESIDE_FLINKCEP:
         yield from _beside_flinkcep(workload, bars, say)
-    for workload, least in BESIDE_SQL:
-        yield _beside_sql(workload, least, say)
+    yield from _speed(say)
     for engine in ENGINES:
         yield from _growth(engine, say)
         yield _many_queries(engine, cache, say)
@@ -119,16 +108,6 @@ def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Sa
             f"FlinkCEP {_millions(peer['events_per_s'])}"
         )
         yield BenchFigure(f"{engine}: {name}", ratio, "x FlinkCEP", detail, run, Bar("at least", bar) if bar else None)
-
-
-def _beside_sql(workload: Workload, least: float, say: Say) -> BenchFigure:
-    """The Spark engine beside hand-written SQL in the same session."""
-    name = f"{workload.pattern.value}, {workload.types} types, {workload.events:,} events"
-    say(f"{name}: spark beside SQL")
-    run = _situ_bench("spark", workload, "--peer", "sql")
-    speeds = _millions(run["events_per_s"]), _millions(run["peer"]["events_per_s"])
-    detail = f"{speeds[0]} events/s, hand-written SQL {speeds[1]}"
-    return BenchFigure(f"spark: {name}", run["ratio"], "x SQL", detail, run, Bar("at least", least))
 
 
 def _growth(engine: Engine, say: Say) -> Iterator[BenchFigure]:
@@ -201,9 +180,10 @@ def _moving(say: Say) -> Iterator[BenchFigure]:
 
 
 def _sites(say: Say) -> Iterator[BenchFigure]:
+    from situ.bench.site_soak import soak
     from situ.bench.sites import latency, restart, throughput
 
-    for section in (throughput, latency, restart):
+    for section in (throughput, latency, restart, soak):
         yield from section(say)
 
 
@@ -219,6 +199,16 @@ def _rules(say: Say) -> Iterator[BenchFigure]:
     from situ.bench.sections import figures_of
 
     yield from figures_of(rules.SECTIONS, say)
+
+
+def _speed(say: Say) -> Iterator[BenchFigure]:
+    """Measures Spark beside its SQL, and fixed costs; `python -m situ.bench.spark_speed` and `python -m
+    situ.bench.embedded_speed` have these alone."""
+    from situ.bench import embedded_speed, spark_speed
+    from situ.bench.sections import figures_of
+
+    yield from figures_of(spark_speed.SECTIONS, say)
+    yield from figures_of(embedded_speed.SECTIONS, say)
 
 
 def _simulated_sites(say: Say) -> Iterator[BenchFigure]:

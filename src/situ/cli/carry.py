@@ -14,7 +14,17 @@ import pyarrow.compute as pc
 
 from situ.flow.earliest import earliest
 from situ.runtime.spark.sinks.result_tables import Tables, table_to_bytes
-from situ.runtime.spark.stages.output import CALLS, COMPLEX_EVENT, FAILED_CALL, REUSE, TIMED_OUT, TOTALS
+from situ.runtime.spark.stages.output import (
+    CALLS,
+    COMPLEX_EVENT,
+    FAILED_CALL,
+    HOP,
+    REUSE,
+    SECONDS,
+    TIMED_OUT,
+    TIMING,
+    TOTALS,
+)
 
 #: What comes out of Spark: `rows` counts rows, or calls that failed; `packed` may hold fewer rows, or none.
 CARRIED = "kind string, name string, rows bigint, packed binary"
@@ -36,8 +46,9 @@ class CountAndFirst:
         first: dict[tuple[str, str], pa.Table] = {}
         for batch in batches:
             for kind, name, table in self.tables.split(batch):
-                if kind == REUSE:
-                    yield _carried(kind, name, table.num_rows, table.select([TOTALS]))
+                if kind in (REUSE, TIMING):
+                    columns = [TOTALS] if kind == REUSE else [HOP, SECONDS]
+                    yield _carried(kind, name, table.num_rows, table.select(columns))
                     continue
                 calls = pc.sum(table.column(CALLS)).as_py() if kind == FAILED_CALL else None
                 counts[kind, name] += table.num_rows if calls is None else calls
@@ -58,7 +69,7 @@ class AllRows:
         waiting: dict[tuple[str, str], list[pa.Table]] = {}
         for batch in batches:
             for kind, name, table in self.tables.split(batch):
-                if kind in (FAILED_CALL, REUSE):
+                if kind in (FAILED_CALL, REUSE, TIMING):
                     continue
                 parts = waiting.setdefault((kind, name), [])
                 parts.append(table)

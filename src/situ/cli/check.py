@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from situ.cli.query_file import import_functions, read_query
+from situ.cli.query_file import import_functions, read_query, without_looking_for_garbage
 from situ.lang.resolve import resolve, warnings
 from situ.mobility.moving_query import moving_queries
 
@@ -44,6 +44,7 @@ class Checked:
         }
 
 
+@without_looking_for_garbage()
 def check_file(file: Path, functions: str | None) -> Checked:
     """The contents of a query file, or the error in it."""
     import_functions(functions)

@@ -8,7 +8,7 @@ from typing import Any
 from situ.cli.controlling import control_of
 from situ.cli.run_options import time_given
 from situ.cli.site_options import AFTER, DeployOptions, StopOptions
-from situ.cli.site_plans import plan_in_file
+from situ.cli.site_plans import plan_in_file, with_live
 from situ.core.errors import InputError, SituError
 from situ.core.time import BEGINNING, parse_duration
 from situ.runtime.sites.deployed_plan import DeployedPlan
@@ -18,7 +18,7 @@ def deploy_file(options: DeployOptions) -> dict[str, Any]:
     """Gives the plan in a file to all sites that it concerns; says what became of it."""
     from situ.runtime.sites.deployment import concerned_sites
 
-    plan, control = plan_in_file(options.plan), control_of(options.control)
+    plan, control = with_live(plan_in_file(options.plan), options.live or []), control_of(options.control)
     unknown = sorted({*plan.sites} - {*control.addresses})
     if unknown:
         raise InputError(

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from situ.cli.explain_reuse import measure_reuse, sharing_in_words
-from situ.cli.query_file import import_functions, read_query
+from situ.cli.query_file import import_functions, read_query, without_looking_for_garbage
 from situ.cli.run import paths_of_streams
 from situ.core.errors import InputError
 from situ.graph.describe import describe
 from situ.graph.operators import OperatorGraph
 from situ.graph.picture import to_svg
 from situ.graph.query import Query
+from situ.kernel.compile import Programs
 from situ.lang.resolve import resolve, warnings
 from situ.lang.unparse import unparse
 from situ.mobility.moving_query import moving_queries
@@ -70,6 +71,7 @@ class Explained:
         }
 
 
+@without_looking_for_garbage()
 def explain_file(
     file: Path, functions: str | None, svg: Path | None, sources: list[str], *, on_spark: bool
 ) -> Explained:
@@ -86,9 +88,10 @@ def explain_file(
     messages = tuple(str(warning) for warning in warnings(graph))
     engine = Engine(graph)
     if len(graph.operators) > MANY_RULES:
-        return _summary(query, graph, engine, messages)
+        plan = _plan_on_spark(graph, engine.programs) if on_spark else None
+        return replace(_summary(query, graph, engine, messages), spark=plan)
     programs = {operator.name: str(engine.program(operator.name)) for operator in graph.operators}
-    plan = _plan_on_spark(graph) if on_spark else None
+    plan = _plan_on_spark(graph, engine.programs) if on_spark else None
     rules, reuse = engine.describe_rules(), _reuse(graph, sources)
     return Explained(unparse(query), describe(graph), programs, messages, plan, rules, reuse)
 
@@ -126,11 +129,11 @@ def _reuse(graph: OperatorGraph, sources: list[str]) -> dict[str, str]:
     return words
 
 
-def _plan_on_spark(graph: OperatorGraph) -> str:
+def _plan_on_spark(graph: OperatorGraph, programs: Programs) -> str:
     """What Spark does and what Python does. No Spark is started for it."""
     from situ.runtime.spark.session.session import require_pyspark
 
     require_pyspark()
     from situ.runtime.spark.plan.plan import plan_on_spark
 
-    return str(plan_on_spark(graph))
+    return str(plan_on_spark(graph, programs=programs))

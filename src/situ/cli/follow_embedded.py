@@ -216,7 +216,7 @@ class EmbeddedFollower:
         """What happened since the last look, in the words of a micro-batch."""
         report, now = self.site.report(), time.time()
         counts = _counts(report)
-        new = {name: count - self._counts.get(name, 0) for name, count in counts.items()}
+        new: dict[str, Any] = {name: count - self._counts.get(name, 0) for name, count in counts.items()}
         if not any(new.values()):
             self._looked_at = now
             return

@@ -25,6 +25,7 @@ from situ.cli.follow_summary import (
     figures_line,
     latency_of,
     moment,
+    shared,
     size,
 )
 from situ.cli.recent_events import Recent, RecentEvents, latest
@@ -287,6 +288,8 @@ def figures_table(totals: StreamTotals, rate: float) -> Table:
         "not read": f"{counts.late:,} late, {counts.rejected:,} rejected, {counts.duplicates:,} duplicates",
         "watermark": moment(totals.watermark),
     }
+    if shared_by := shared(counts):
+        rows["sharing"] = ", ".join(shared_by)
     if counts.failed_calls:
         rows["failed calls"] = f"{counts.failed_calls:,}"
     if totals.last is not None:

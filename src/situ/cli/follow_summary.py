@@ -85,11 +85,28 @@ def unusual(counts: StreamCounts) -> list[str]:
     return [counted(count, singular, plural) for count, singular, plural in named if count]
 
 
+def shared(counts: StreamCounts) -> list[str]:
+    """What consumers share, if they do.
+
+    >>> from situ.reuse.totals import Totals
+    >>> shared(StreamCounts(reuse=Totals(40, 36, 4, 1000, 250, 36, 0, 99, 1)))
+    ['36 of 40 interests covered', 'regions read 25% of 1,000 events', '1 of 100 spans processed alone']
+    """
+    reuse = counts.reuse
+    if not reuse.interests:
+        return []
+    return [
+        f"{reuse.covered:,} of {reuse.interests:,} interests covered",
+        f"regions read {reuse.share_read:.0%} of {reuse.events_asked:,} events",
+        f"{reuse.fallbacks:,} of {reuse.spans + reuse.fallbacks:,} spans processed alone",
+    ]
+
+
 def figures_line(totals: StreamTotals, rate: float) -> str:
     """How it goes, in a line: totals of this run, and the last micro-batch."""
     counts = totals.counts
     parts = [f"{counts.input:,} events", f"{rate:,.0f} events/s", f"{counts.complex_events:,} complex events"]
-    parts += [f"{counts.covered:,} of {counts.interests:,} interests covered"] if counts.interests else []
+    parts += shared(counts)
     parts += unusual(counts)
     if totals.last is not None:
         parts.append(f"micro-batch {totals.last.number} in {totals.last.seconds:.2f} s")
@@ -115,8 +132,7 @@ def batch_to_json(batch: MicroBatch) -> dict[str, Any]:
         "rejected": batch.rejected,
         "failed_calls": batch.failed_calls,
         "duplicates": batch.duplicates,
-        "interests": batch.interests,
-        "covered": batch.covered,
+        "reuse": batch.reuse.to_json(),
         "state_bytes": batch.state_bytes if batch.largest_shard_bytes is not None else None,
         "skew": batch.skew,
         "watermark": None if batch.watermark is None else moment(batch.watermark),
@@ -161,8 +177,7 @@ class FollowSummary:
             "timed_out": counts.timed_out,
             "failed_calls": counts.failed_calls,
             "duplicates": counts.duplicates,
-            "interests": counts.interests,
-            "covered": counts.covered,
+            "reuse": counts.reuse.to_json(),
             "micro_batches": totals.micro_batches,
             "watermark": None if totals.watermark is None else moment(totals.watermark),
             "mean_latency_s": totals.mean_latency_s,
@@ -186,6 +201,7 @@ class FollowSummary:
         if self.refused:
             text += f", {counted(self.refused, 'change', 'changes')} of rules refused"
         lines = [text, *(f"  {count:>12,}  {name}" for name, count in self.counts.items())]
+        lines += str(counts.reuse).splitlines() if counts.reuse.interests else []
         lines += map(change_line, self.changes)
         if self.out is not None:
             lines.append(f"results are in {self.out}")

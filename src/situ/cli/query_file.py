@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 from situ.core.errors import InputError
 from situ.graph.query import Query
 from situ.lang.parse import parse
+
+
+@contextmanager
+def without_looking_for_garbage() -> Iterator[None]:
+    """For commands that make a query and end: of thousands of rules there is much to look through, and no garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def read_query(file: Path) -> Query:

@@ -16,6 +16,7 @@ from situ.cli.results import ResultFolder, StagedResults
 from situ.cli.run_options import SHOWN, RunOptions, refuse_without_follow, time_given
 from situ.cli.summary import Summary
 from situ.core.errors import InputError
+from situ.core.hops import Stopwatch
 from situ.core.memory import parse_memory
 from situ.graph.operators import OperatorGraph
 from situ.io.addresses import is_url, shown_address
@@ -59,6 +60,7 @@ def run_file(options: RunOptions, spark: OnSpark | None) -> Summary:
     limit = SHOWN if options.limit is None else options.limit
     summary = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=out.directory if out else None)
     summary.complex_events.update({operator.name: 0 for operator in graph.subscriptions})
+    summary.timing = {} if options.timing else None
     if spark is None:
         memory = options.engine_options.memory
         _run_embedded(graph, paths, out, summary, None if memory is None else parse_memory(memory))
@@ -98,11 +100,15 @@ def _run_embedded(
     say_if_compiling()
     folder = _folder(out) if out else None
     with folder or nullcontext(), progress_bar(list(streams.values())) as show_progress:
-        for output in engine.run(streams):
+        outputs = engine.run(streams)
+        watch = None if summary.timing is None else Stopwatch()
+        for output in outputs if watch is None else watch.through(outputs, "writing and showing"):
             summary.add(output)
             if folder:
                 folder.write(output)
             show_progress(summary.events)
+    if watch is not None:
+        summary.timing = {f"embedded: {hop}": seconds for hop, seconds in watch.seconds.items()}
     for name, totals in engine.reuse.items():
         summary.shared(name, totals)
 

@@ -63,6 +63,10 @@ Start = Annotated[
     ),
 ]
 
+Timing = Annotated[
+    bool, typer.Option("--timing", help="Show where the time went: scan, tests, packing, sorting, kernel, results.")
+]
+
 FOLLOW = "With --follow"
 Follow = Annotated[
     bool, typer.Option("--follow", help="Read streams that do not end, until Ctrl-C.", rich_help_panel=FOLLOW)
@@ -185,6 +189,7 @@ class RunOptions:
     group_readable: GroupReadable = False
     limit: Limit = None
     start: Start = None
+    timing: Timing = False
     follow: Follow = False
     follow_options: FollowOptions = field(default_factory=FollowOptions)
     engine_options: EngineOptions = field(default_factory=EngineOptions)
@@ -232,6 +237,9 @@ def refuse_with_follow(options: RunOptions) -> None:
         remedy = "Leave out --overwrite. To begin anew, give a new --checkpoint and a new --out."
     elif options.limit is not None:
         cause, remedy = f"--follow shows the last {SHOWN} complex events of each subscription", "Leave out --limit."
+    elif options.timing:
+        cause = "--timing is for files, and --follow tells its figures as it runs"
+        remedy = "Leave it out; --metrics serves the figures of every micro-batch."
     elif embedded and options.start is not None:
         cause = "--start is for tables and for streams on Spark, and --follow runs on the embedded engine"
         remedy = "Leave it out (silences that come first begin with the first event), or say --engine spark."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
@@ -22,11 +23,22 @@ from situ.cli.summary import Summary
 from situ.graph.operators import OperatorGraph
 from situ.reuse.totals import Totals
 from situ.runtime.spark.detect import detect_inputs
-from situ.runtime.spark.inputs.tables import StreamInput, files_to_input
+from situ.runtime.spark.inputs.own_files import OwnFiles, open_files
+from situ.runtime.spark.inputs.tables import StreamInput
 from situ.runtime.spark.session.errors import spark_errors
 from situ.runtime.spark.session.session import borrowed_session
 from situ.runtime.spark.sinks.result_tables import Tables, bytes_to_table
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, FAILED_CALL, REJECTED, REUSE, TIMED_OUT, TOTALS
+from situ.runtime.spark.stages.output import (
+    COMPLEX_EVENT,
+    FAILED_CALL,
+    HOP,
+    REJECTED,
+    REUSE,
+    SECONDS,
+    TIMED_OUT,
+    TIMING,
+    TOTALS,
+)
 
 T = TypeVar("T")
 
@@ -45,18 +57,19 @@ def run_on_spark(
             session = stack.enter_context(borrowed_session(spark.master, spark.conf))
         stack.enter_context(spark_errors("Spark gives up"))
         ship(functions, session)
-        inputs = {stream.name: files_to_input(session, paths[stream.name], stream) for stream in graph.streams}
-        detection = detect_inputs(graph, inputs)
+        inputs = {stream.name: open_files(session, paths[stream.name], stream) for stream in graph.streams}
+        detection = detect_inputs(graph, inputs, timed=summary.timing is not None)
+        rejected: Counter[str] = Counter()
         tables = Tables(detection.output)
         # One run of the query, whose result is read twice if it is also to be written.
         with persisted(detection.events, results is not None) as events:
             with progress_of(session, "detecting"):
-                interruptible(session, lambda: count_and_keep_first(events, tables, summary))
+                interruptible(session, lambda: count_and_keep_first(events, tables, summary, rejected))
             if results is not None:
                 with results as folder, progress_of(session, "writing"):
                     interruptible(session, lambda: write_all(events, tables, summary, folder))
         with progress_of(session, "counting events"):
-            summary.events = interruptible(session, lambda: events_in(inputs))
+            summary.events = interruptible(session, lambda: events_in(inputs, rejected))
 
 
 def interruptible(session: SparkSession, action: Callable[[], T]) -> T:
@@ -91,8 +104,9 @@ def persisted(df: DataFrame, is_wanted: bool) -> Iterator[DataFrame]:
         persistent.unpersist()
 
 
-def count_and_keep_first(events: DataFrame, tables: Tables, summary: Summary) -> None:
-    """Each task counts its rows and gives its first ones, from which the first of all are taken here."""
+def count_and_keep_first(events: DataFrame, tables: Tables, summary: Summary, rejected: Counter[str]) -> None:
+    """Each task counts its rows and gives its first ones, from which the first of all are taken here. `rejected` counts
+    the rows of each stream that are none of its events."""
     limit = summary.limit if summary.out is None else 0  # rows in files are not shown too
     for row in events.mapInArrow(CountAndFirst(tables, limit), CARRIED).collect():
         if row.kind == COMPLEX_EVENT:
@@ -103,6 +117,11 @@ def count_and_keep_first(events: DataFrame, tables: Tables, summary: Summary) ->
             summary.timed_out += row.rows
         elif row.kind == REJECTED:
             summary.rejected += row.rows
+            rejected[row.name] += row.rows
+        elif row.kind == TIMING:
+            for timed in bytes_to_table(row.packed).to_pylist():
+                assert summary.timing is not None
+                summary.timing[timed[HOP]] = summary.timing.get(timed[HOP], 0.0) + timed[SECONDS]
         elif row.kind == REUSE:
             for totals in bytes_to_table(row.packed).column(TOTALS).to_pylist():
                 summary.shared(row.name, Totals(**totals))
@@ -123,7 +142,15 @@ def write_all(events: DataFrame, tables: Tables, summary: Summary, folder: Resul
             folder.write_table(COMPLEX_EVENT, name, tables.empty(COMPLEX_EVENT, name))
 
 
-def events_in(inputs: Mapping[str, StreamInput]) -> int:
-    """How many rows of the sources are events."""
-    counts = [input_.events.select().groupBy().agg(F.count(F.lit(1)).alias("n")) for input_ in inputs.values()]
-    return sum(row.n for row in reduce(DataFrame.union, counts).collect())
+def events_in(inputs: Mapping[str, StreamInput | OwnFiles], rejected: Mapping[str, int]) -> int:
+    """How many rows of the sources are events; footers say how many rows there are, and the run which of them are
+    none."""
+    known: int = sum(given.rows - rejected[name] for name, given in inputs.items() if isinstance(given, OwnFiles))
+    counts = [
+        given.events.select().groupBy().agg(F.count(F.lit(1)).alias("n"))
+        for given in inputs.values()
+        if isinstance(given, StreamInput)
+    ]
+    for row in reduce(DataFrame.union, counts).collect() if counts else ():
+        known += row.n
+    return known

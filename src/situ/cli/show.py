@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from situ.cli.summary import Summary
+from situ.core.hops import in_order
 from situ.core.time import format_time
 
 #: Characters of a line in a file or a pipe.
@@ -37,6 +38,17 @@ def show_summary(summary: Summary) -> None:
     for warning in summary.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(totals(summary)))
+    if summary.timing is not None:
+        console.print(timing_table(summary.timing))
+
+
+def timing_table(seconds: dict[str, float]) -> Table:
+    """Where the time went: for each place, what took longest first."""
+    table = Table("where", "what", title="seconds of all tasks", title_justify="left", box=box.SIMPLE)
+    table.add_column("s", justify="right")
+    for place, hop, taken in in_order(seconds):
+        table.add_row(place, hop, f"{taken:.3f}")
+    return table
 
 
 def top_subscriptions(summary: Summary) -> dict[str, int]:

@@ -16,16 +16,13 @@ from situ.io.permissions import GROUP_READABLE, PRIVATE
 from situ.io.whole_file import write_whole
 from situ.network.load import load_network
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.process.local_sites import ADDRESS_FILE
-from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source
-from situ.runtime.sites.process.site_metrics import site_metrics
-from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
+from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source, source_names
+from situ.runtime.sites.process.site_process import ADDRESS_FILE, SiteProcess, SiteSetup
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sqlite_journal import SqliteJournal
 from situ.runtime.sites.wire.identity import Identities, require_loopback
 from situ.runtime.sites.wire.outgoing import SiteAddress
 from situ.service.certificates import Credentials, identity_of
-from situ.service.prometheus import MetricsServer, metrics_address
 
 
 def run_site(options: SiteOptions) -> None:
@@ -42,7 +39,6 @@ def run_site(options: SiteOptions) -> None:
     credentials = Credentials.read(options.keys, identity_of(options.name)) if options.keys else None
     permissions = GROUP_READABLE if options.group_readable else PRIVATE
     import_functions(options.functions)
-    served_at = metrics_address(options.metrics) if options.metrics is not None else None
     addresses = {site.name: SiteAddress.parse(site.address) for site in network.sites if site.address}
     listen = SiteAddress.parse(options.listen) if options.listen else _own_address(options.name, addresses)
     if credentials is None:
@@ -66,8 +62,8 @@ def run_site(options: SiteOptions) -> None:
         listen,
         addresses,
         Identities.of(options.name, network.names, credentials),
-        list(sources),
-        lambda stream, plan: open_site_source(sources[stream], stream, plan, options.directory),
+        {stream: source_names(address) for stream, address in sources.items()},
+        lambda stream, name, plan: open_site_source(sources[stream], stream, plan, options.directory, producer=name),
         open_sink,
         check,
         partial(_say, options.name),
@@ -78,16 +74,23 @@ def run_site(options: SiteOptions) -> None:
     write_whole(options.directory / ADDRESS_FILE, f"{process.address}\n")
     how = "" if credentials else ", without certificates: everybody on this machine may talk to it"
     _say(options.name, f"listens at {process.address}{how}")
-    if served_at is not None:
-        host, port = served_at
-        server = MetricsServer(lambda: site_metrics(process.report()), port, host)
-        _say(options.name, f"figures for Prometheus are at {server.url}")
+    if options.metrics is not None:
+        _serve_figures(process, options.name, options.metrics)
     if options.until_eof:
         threading.Thread(target=_stop_at_end_of_input, args=(process,), daemon=True).start()
     process.run()
     journal.close()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _serve_figures(process: SiteProcess, name: str, address: str) -> None:
+    from situ.runtime.sites.process.site_metrics import site_metrics
+    from situ.service.prometheus import MetricsServer, metrics_address
+
+    host, port = metrics_address(address)
+    server = MetricsServer(lambda: site_metrics(process.report()), port, host)
+    _say(name, f"figures for Prometheus are at {server.url}")
 
 
 def _stop_at_end_of_input(process: SiteProcess) -> None:

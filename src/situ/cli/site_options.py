@@ -15,6 +15,16 @@ WIRE, WHERE = "Who may talk to it", "Where the sites are"
 #: A new version begins so long after the latest event that was read, unless somebody says when.
 AFTER = "10 s"
 
+Live = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TYPE",
+        help="A stream that happens now: where no events come, its sources answer by their clocks how far time has "
+        "come. May be given several times.",
+        show_default=False,
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class SiteOptions:
@@ -47,8 +57,8 @@ class SiteOptions:
         list[str] | None,
         typer.Option(
             metavar="TYPE=ADDRESS",
-            help="The events of a stream that occur here: a directory into which files are moved, mqtt://HOST/TOPIC or "
-            "kafka://HOST:PORT/TOPIC. Once per stream.",
+            help="The events of a stream that occur here: a directory into which files are moved, mqtt://HOST/TOPIC, "
+            "kafka://HOST:PORT/TOPIC, or flight://NAME,NAME for producers that push them. Once per stream.",
             show_default=False,
         ),
     ] = None
@@ -146,6 +156,7 @@ class DeployOptions:
             show_default=False,
         ),
     ] = None
+    live: Live = None
     control: ControlOptions = field(default_factory=ControlOptions)
     as_json: AsJson = False
 
@@ -167,4 +178,36 @@ class StatusOptions:
     """All that a command line of `situ status` says."""
 
     control: ControlOptions = field(default_factory=ControlOptions)
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, slots=True)
+class PushOptions:
+    """All that a command line of `situ push` says."""
+
+    stream: Annotated[str, typer.Argument(metavar="TYPE", help="The stream that the rows are of.", show_default=False)]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Parquet, CSV or JSON lines.", show_default=False)]
+    to: Annotated[str, typer.Option(metavar="SITE", help="The site that takes them.", show_default=False)]
+    name: Annotated[
+        str,
+        typer.Option("--as", metavar="NAME", help="Who pushes: a name in the site's flight://.", show_default=False),
+    ]
+    network: Annotated[
+        Path,
+        typer.Option(
+            metavar="NET", help="The network file, in which the site has an `address`, HOST:PORT.", show_default=False
+        ),
+    ]
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The producer's folder of those that `situ keys --producer` made: DIR/producers/NAME.",
+            show_default=False,
+        ),
+    ] = None
+    insecure: Annotated[bool, typer.Option("--insecure", help="The site runs without certificates, on 127.0.0.1.")] = (
+        False
+    )
+    end: Annotated[bool, typer.Option("--end", help="Say that no more rows of this producer will come, ever.")] = False
     as_json: AsJson = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,3 +140,15 @@ def plan_in_file(file: Path) -> DeployedPlan:
         cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(f"the plan cannot be read: {cause}", place=str(file)) from None
     return plan_of_json(text, str(file))
+
+
+def with_live(plan: DeployedPlan, streams: Sequence[str]) -> DeployedPlan:
+    """The plan, in which further streams happen now: their sources answer questions about time by their clocks."""
+    for stream in streams:
+        if stream not in plan.sources:
+            raise InputError(
+                f"--live {stream}: the query has no such stream", remedy=f"It has {', '.join(sorted(plan.sources))}."
+            )
+    if streams and plan.bounded:
+        raise InputError("--live is for streams that happen now, and --once reads files", remedy="Leave out one.")
+    return replace(plan, live=plan.live | {*streams})

@@ -34,14 +34,15 @@ class SiteStatus:
     out_per_s: float | None = None
     outstanding: int = 0
     lag_s: float | None = None
+    memory_bytes: int = 0
     journal_bytes: int = 0
     restarts: int = 0
     waits: tuple[str, ...] = ()
     report: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        names = ("site", "in_per_s", "out_per_s", "outstanding", "lag_s", "journal_bytes", "restarts", "report")
-        values = {name: getattr(self, name) for name in names}
+        names = ("site", "in_per_s", "out_per_s", "outstanding", "lag_s", "memory_bytes", "journal_bytes", "restarts")
+        values = {name: getattr(self, name) for name in (*names, "report")}
         return values | {"operators": list(self.operators), "waits": list(self.waits)}
 
 
@@ -81,6 +82,7 @@ def _status(
             if log["readers"]
         ),
         (latest - min(passed)) / 1e6 if passed and latest is not None else None,
+        after["process"]["memory_bytes"],
         sum(log["bytes"] for version in versions for log in version["made"].values()),
         after["lives"] - 1,
         tuple(sorted(waits)),
@@ -115,7 +117,7 @@ def show_statuses(sites: list[SiteStatus]) -> None:
     table = Table(box=box.SIMPLE)
     for column in ("site", "operators"):
         table.add_column(column)
-    for column in ("in/s", "out/s", "outstanding", "lag", "journal", "restarts"):
+    for column in ("in/s", "out/s", "outstanding", "lag", "memory", "journal", "restarts"):
         table.add_column(column, justify="right")
     for s in sites:
         cells = [
@@ -124,7 +126,7 @@ def show_statuses(sites: list[SiteStatus]) -> None:
             f"{s.outstanding:,}",
             "" if s.lag_s is None else f"{s.lag_s:,.1f} s",
         ]
-        cells += [f"{s.journal_bytes:,}", str(s.restarts)]
+        cells += [f"{s.memory_bytes / 1e6:,.0f} MB", f"{s.journal_bytes:,}", str(s.restarts)]
         table.add_row(*map(Text, (s.site, ", ".join(s.operators), *cells)))
     console.print(table)
     show_links(console, sites)

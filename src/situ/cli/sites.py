@@ -11,7 +11,7 @@ import typer
 from situ.cli.option_groups import takes
 from situ.cli.options import AsJson, user_errors
 from situ.cli.panels import OPERATE
-from situ.cli.site_options import DeployOptions, SiteOptions, StatusOptions, StopOptions
+from situ.cli.site_options import DeployOptions, PushOptions, SiteOptions, StatusOptions, StopOptions
 from situ.cli.up_options import UpOptions
 
 sites = typer.Typer()
@@ -25,6 +25,15 @@ def keys(
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where certificates and keys go.", show_default=False)],
     days: Annotated[int, typer.Option(metavar="N", help="How long certificates hold.")] = 365,
+    producer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Make a certificate for a process that pushes events to sites, too: DIR/producers/NAME. May be given "
+            "several times.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make certificates for the sites of a network, by which they know each other.
@@ -40,7 +49,7 @@ def keys(
     from situ.cli.keys import keys_of_network
 
     with user_errors(as_json):
-        made = keys_of_network(network, out, days)
+        made = keys_of_network(network, out, days, producer or [])
         typer.echo(json.dumps(made.to_json()) if as_json else str(made))
 
 
@@ -82,6 +91,26 @@ def site(options: SiteOptions) -> None:
 
     with user_errors(as_json=False):
         run_site(options)
+
+
+@sites.command(rich_help_panel=OPERATE)
+@takes(PushOptions)
+def push(options: PushOptions) -> None:
+    """Push the rows of a file to a site that takes them from producers (`situ site --source Type=flight://NAME`).
+
+    For example:
+
+    situ push Vehicle cars.parquet --to north --as camera-1 --network net.json --keys keys/producers/camera-1
+
+    Returns when all of them are on the site's disk. The same command again, with more rows in the file, sends what has
+    not been sent: a producer's rows are numbered, and each is taken once.
+    """
+    from situ.cli.push import push_file
+    from situ.cli.up import say_to_terminal
+
+    with user_errors(options.as_json):
+        pushed = push_file(options, say_to_terminal)
+        typer.echo(json.dumps(pushed) if options.as_json else f"{pushed['sent']:,} rows, {pushed['had']:,} before")
 
 
 @sites.command(rich_help_panel=OPERATE)

@@ -30,6 +30,7 @@ class Summary:
     failed_calls: Counter[str] = field(default_factory=Counter)
     reuse: dict[str, Totals] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    timing: dict[str, float] | None = None  # where it is asked for, seconds by `place: hop`, of all tasks
     seconds: float = 0.0
     out: Path | None = None
 
@@ -45,7 +46,7 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
             "out": str(self.out) if self.out else None,
-        }
+        } | ({} if self.timing is None else {"timing": {hop: round(s, 3) for hop, s in self.timing.items()}})
 
     def add(self, output: Output) -> None:
         """Counts one piece of the embedded engine's output, and keeps its first complex events."""

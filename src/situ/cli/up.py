@@ -19,7 +19,15 @@ import pyarrow as pa
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder
 from situ.cli.run_options import SHOWN
-from situ.cli.site_plans import SiteSources, central_site, gathered_plan, placed_plan, plan_in_file, site_sources
+from situ.cli.site_plans import (
+    SiteSources,
+    central_site,
+    gathered_plan,
+    placed_plan,
+    plan_in_file,
+    site_sources,
+    with_live,
+)
 from situ.cli.stop_signals import stop_signals
 from situ.cli.summary import Summary
 from situ.cli.up_options import UpOptions
@@ -32,7 +40,9 @@ from situ.io.files.by_suffix import open_source
 from situ.io.files.part_files import SUFFIX, result_folder
 from situ.io.permissions import PRIVATE
 from situ.io.sink_names import FolderNames, require_names
+from situ.lang.parse import parse
 from situ.lang.resolve import resolve, warnings
+from situ.lang.unparse import unparse
 from situ.network.load import load_network
 from situ.network.network import Network
 from situ.runtime.sites.deployed_plan import DeployedPlan
@@ -44,6 +54,7 @@ from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
 from situ.runtime.sites.sinks.files import read_results, write_part
 from situ.runtime.sites.sinks.sink import result_table
 from situ.runtime.sites.ways import with_ways
+from situ.runtime.sites.wire.proxy import LinkQuality
 
 #: How often sites are asked how far they are.
 _LOOK_S = 0.25
@@ -104,7 +115,7 @@ def up_file(options: UpOptions, say: Callable[[str], None]) -> UpSummary:
     graph = resolve(read_query(options.file))
     network = load_network(options.network)
     sources = site_sources(graph, network, options.source)
-    plan = _plan(options, graph, network, sources)  # what no site could run is said before any is started
+    plan = with_live(_plan(options, graph, network, sources), options.live or [])
     require_names(graph, FolderNames())
     for stream in graph.streams:
         for address in sources[stream.name].values():
@@ -141,6 +152,12 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
         if places.mechanism or places.rates or places.root:
             raise InputError("--plan says where operators run", remedy="Leave out --mechanism, --rates and --root.")
         plan = plan_in_file(places.plan)
+        if unparse(parse(plan.query)) != unparse(read_query(options.file)):
+            raise InputError(
+                f"the plan is one of another query than {options.file}",
+                place=str(places.plan),
+                remedy="Make one with `situ plan`, or give the query that this one was made of.",
+            )
         given = {stream: tuple(sorted(sites)) for stream, sites in sources.items()}
         if {stream: tuple(sorted(sites)) for stream, sites in plan.sources.items()} != given:
             raise InputError(
@@ -207,8 +224,16 @@ class _UpRun:
             )
             for site in plan.sites
         }
+        bytes_per_s = None if options.bandwidth is None else options.bandwidth * 1e6 / 8
+        link = LinkQuality(jitter_ms=options.jitter, bytes_per_s=bytes_per_s)
         self._local = LocalSites(
-            network, arguments, directory, insecure=options.insecure, scale=options.scale, joined=plan.joined
+            network,
+            arguments,
+            directory,
+            insecure=options.insecure,
+            scale=options.scale,
+            link=link,
+            joined=plan.joined,
         )
         self._reports: dict[str, dict[str, Any]] = {}
         self._told = ""

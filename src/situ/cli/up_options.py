@@ -10,6 +10,7 @@ import typer
 
 from situ.cli.options import AsJson, Functions, QueryFile
 from situ.cli.run_options import FileFormat, Limit, Overwrite
+from situ.cli.site_options import Live
 
 PLACES = "Where operators run"
 EMULATION = "The network on this machine"
@@ -85,6 +86,7 @@ class UpOptions:
     overwrite: Overwrite = False
     limit: Limit = None
     once: Annotated[bool, typer.Option("--once", help="Read the sources to their end, and stop.")] = False
+    live: Live = None
     places: PlaceOptions = field(default_factory=PlaceOptions)
     directory: Annotated[
         Path | None,
@@ -106,6 +108,23 @@ class UpOptions:
             rich_help_panel=EMULATION,
         ),
     ] = 1.0
+    jitter: Annotated[
+        float,
+        typer.Option(
+            metavar="MS", min=0, help="Latencies vary by up to so many milliseconds.", rich_help_panel=EMULATION
+        ),
+    ] = 0.0
+    bandwidth: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MBIT",
+            min=0.001,
+            help="What each way between two sites carries in each direction, in megabits per second. Default: as much "
+            "as the machine does.",
+            show_default=False,
+            rich_help_panel=EMULATION,
+        ),
+    ] = None
     insecure: Annotated[
         bool,
         typer.Option(

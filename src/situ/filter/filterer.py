@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from situ.core.types import Type
 from situ.filter.content import Content, content_of
-from situ.filter.index import EventKeys, Level, PointKeys, empty_stack, find, level_of
+from situ.filter.index import EventKeys, Level, PointKeys, empty_stack, find, level_of, rows_by_part
 from situ.filter.keys import has_names, keys_of, text_of
 from situ.graph.expressions import Attribute, GroupKey, walk
 from situ.kernel.arrays import I64, U8
 from situ.kernel.batch import Batch, Calls
 from situ.kernel.matching.machine import jit
+from situ.kernel.matching.order import lexical_order
 from situ.kernel.operator import Conditions
 
 #: A level takes in those that came after it when they are together more than an eighth of it.
@@ -32,18 +33,30 @@ _MANY_GONE = 64
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """For each content that some event fulfils, by its number in ascending order, the rows of these events in
-    ascending order: content i has those from offsets[i] to offsets[i + 1]."""
+    """For each content that some event fulfils, the rows of these events in ascending order: content `contents[i]` has
+    those from offsets[i] to offsets[i + 1]. By the number of any content, `places` has its i; -1: it has no rows."""
 
     contents: I64
     offsets: I64
     rows: I64
+    places: I64
+
+    @classmethod
+    def of(cls, contents: I64, lengths: I64, rows: I64, size: int) -> Hits:
+        """The hits of contents that have numbers below `size`, each of which stands there once."""
+        places = np.full(size, -1)
+        places[contents] = np.arange(len(contents))
+        return cls(contents, np.append(0, np.cumsum(lengths)), rows, places)
 
     def rows_of(self, content: int) -> I64:
-        at = int(np.searchsorted(self.contents, content))
-        if at == len(self.contents) or self.contents[at] != content:
-            return self.rows[:0]
-        return self.rows[self.offsets[at] : self.offsets[at + 1]]
+        place = self.places[content]
+        return self.rows[:0] if place < 0 else self.rows[self.offsets[place] : self.offsets[place + 1]]
+
+    def spans(self, contents: I64) -> tuple[I64, I64]:
+        """Where the rows of contents begin and end; of a number below 0 there are none."""
+        place = np.where(contents >= 0, self.places[contents], -1)
+        offsets = np.append(self.offsets, 0)  # place -1 is here, and -1 + 1 at the beginning: both are 0
+        return offsets[place], offsets[place + 1]
 
     def among(self, rows: I64) -> Hits:
         """The hits among some rows, in ascending order, which are numbered anew."""
@@ -51,7 +64,7 @@ class Hits:
         number[rows] = np.arange(len(rows))
         numbers = number[self.rows]
         before = np.concatenate([[0], np.cumsum(numbers >= 0)])
-        return Hits(self.contents, before[self.offsets], numbers[numbers >= 0])
+        return Hits(self.contents, before[self.offsets], numbers[numbers >= 0], self.places)
 
 
 @dataclass(slots=True)
@@ -115,12 +128,12 @@ class Filterer:
 
     def describe(self, content: int) -> str:
         """How the events of a content are found."""
-        self._take_in_new()
+        self.take_in_new()
         return str(self._contents[content])
 
     def attributes_of(self, content: int) -> frozenset[str]:
         """The attributes by which the index finds a content."""
-        self._take_in_new()
+        self.take_in_new()
         found = self._contents[content]
         return frozenset((*found.points, *found.intervals)) if found.is_indexed else frozenset()
 
@@ -149,7 +162,7 @@ class Filterer:
 
     def remove(self, contents: Iterable[int]) -> None:
         """Whoever added these asks for them no longer."""
-        self._take_in_new()
+        self.take_in_new()
         for number in contents:
             self._uses[number] -= 1
             if self._uses[number] == 0:
@@ -172,8 +185,8 @@ class Filterer:
             self._alive = np.concatenate([self._alive, np.zeros(more, np.uint8)])
             self._rest_of = np.concatenate([self._rest_of, np.full(more, -1, np.int64)])
 
-    def _take_in_new(self) -> None:
-        """Index what was added since events were last looked at, together."""
+    def take_in_new(self) -> None:
+        """Index what was added since events were last looked at, together; `hits` does so itself."""
         if self._new:
             new, self._new = self._new, []
             self._take_in(new)
@@ -213,42 +226,58 @@ class Filterer:
     # --- events
 
     def hits(self, batch: Batch, calls: Calls) -> Hits:
-        """For each content, the events that fulfil it. Where contents are few, or events come with what is known of
-        conditions (and perhaps without the columns that these read), each is evaluated by itself."""
-        if batch.masks or len(self) <= _FEW:
-            found = [(number, batch.rows(c, calls)) for number, c in sorted(self._conditions.items())]
-            found = [(number, rows) for number, rows in found if len(rows)]
-            lengths = [len(rows) for _, rows in found]
-            joined = np.concatenate([rows for _, rows in found]) if found else _NOTHING
-            return Hits(np.array([n for n, _ in found], np.int64), np.cumsum([0, *lengths]), joined)
-        self._take_in_new()
-        rows, contents = self._found(batch) if self._levels and len(batch) else (_NOTHING, _NOTHING)
-        if len(self._rests) and len(rows):
-            rows, contents = self._with_rests(rows, contents, batch, calls)
-        pieces = [(number, batch.rows(conditions, calls)) for number, conditions in self._scanned.items()]
-        if pieces:
-            rows = np.concatenate([rows, *(accepted for _, accepted in pieces)])
-            repeated = [np.full(len(accepted), number) for number, accepted in pieces]
-            contents = np.concatenate([contents, *repeated])
-        return _by_content(rows, contents, self.size)
+        """For each content, the events that fulfil it. Where contents are few, each is evaluated by itself."""
+        if len(self) <= _FEW:
+            return self.hits_one_by_one(self._conditions, batch, calls)
+        self.take_in_new()
+        found = self._found(batch, calls) if len(batch) else []
+        scanned = [(number, batch.rows(conditions, calls)) for number, conditions in self._scanned.items()]
+        found += [_Posted(np.array([number]), np.array([len(rows)]), rows) for number, rows in scanned if len(rows)]
+        return _joined(found, self.size)
 
-    def _found(self, batch: Batch) -> tuple[I64, I64]:
-        """Pairs of a row and a content that the index finds, by row for each level."""
+    def hits_one_by_one(self, contents: Iterable[int], batch: Batch, calls: Calls) -> Hits:
+        """For each of some contents, the events that fulfil it, without the index: for events that come with what is
+        known of conditions, and perhaps without the columns that these read."""
+        found = [(number, batch.rows(self._conditions[number], calls)) for number in sorted({*contents})]
+        found = [(number, rows) for number, rows in found if len(rows)]
+        lengths = np.array([len(rows) for _, rows in found], np.int64)
+        joined = np.concatenate([rows for _, rows in found]) if found else _NOTHING
+        return Hits.of(np.array([number for number, _ in found], np.int64), lengths, joined, self.size)
+
+    def _found(self, batch: Batch, calls: Calls) -> list[_Posted]:
+        """What the index finds, table by table."""
         events = self._keys(batch)
-        found: list[tuple[I64, I64]] = []
-        room = len(batch) + 1024
-        stack = empty_stack()
+        found = []
         for indexed in self._levels:
-            row = 0
-            while row < len(batch):
-                rows, contents, counts = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(2, np.int64)
-                with np.errstate(over="ignore"):
-                    row = find(row, events, indexed.level, self._alive, rows, contents, counts, stack)
-                found.append((rows[: counts[0]], contents[: counts[0]]))
-                room = 2 * room if counts[0] < room // 2 and row < len(batch) else room
+            level = indexed.level
+            for table in range(len(level.table_range)):
+                order = rows_by_part(table, events, level)
+                of_parts = events if order is None else EventKeys(events.keys[:, order], events.valid[:, order])
+                rows, places = self._pairs(table, of_parts, level)
+                rows = rows if order is None else order[rows]
+                if len(self._rests) and len(rows):
+                    kept = self._with_rests(rows, level.entries[places, 0], batch, calls)
+                    rows, places = rows[kept], places[kept]
+                if len(rows):
+                    found.append(_by_entry(rows, places, level.entries[:, 0], level.entry_offset[table : table + 2]))
+        return found
+
+    def _pairs(self, table: int, events: EventKeys, level: Level) -> tuple[I64, I64]:
+        """Pairs of a row and an entry of a table, by row."""
+        count = events.keys.shape[1]
+        room, row = 2 * count + 1024, 0
+        stack = empty_stack()
+        found: list[tuple[I64, I64]] = []
+        while row < count:
+            rows, places, counts = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(2, np.int64)
+            with np.errstate(over="ignore"):
+                row = find(row, table, events, level, self._alive, rows, places, counts, stack)
+            found.append((rows[: counts[0]], places[: counts[0]]))
+            room = 2 * room
         if len(found) == 1:
             return found[0]
-        return np.concatenate([rows for rows, _ in found]), np.concatenate([contents for _, contents in found])
+        parts = found or [(_NOTHING, _NOTHING)]
+        return np.concatenate([rows for rows, _ in parts]), np.concatenate([places for _, places in parts])
 
     def _keys(self, batch: Batch) -> EventKeys:
         keys = np.zeros((len(self._attributes), len(batch)), np.int64)
@@ -270,8 +299,8 @@ class Filterer:
         keys = np.append(of_values, -1)[indices]
         return keys, keys >= 0
 
-    def _with_rests(self, rows: I64, contents: I64, batch: Batch, calls: Calls) -> tuple[I64, I64]:
-        """The pairs for which the rest of the content holds, too; equal rests are evaluated once."""
+    def _with_rests(self, rows: I64, contents: I64, batch: Batch, calls: Calls) -> npt.NDArray[np.bool_]:
+        """For which pairs the rest of the content holds, too; equal rests are evaluated once."""
         rests = self._rest_of[contents]
         kept = np.ones(len(rows), np.bool_)
         expressions = list(self._rests)
@@ -281,30 +310,66 @@ class Filterer:
             holds = batch.view(candidates).mask(expressions[rest], calls)
             assert holds is not None, "a rest has conditions"
             kept[pairs] = holds[back]
-        return rows[kept], contents[kept]
+        return kept
 
 
 _NOTHING = np.zeros(0, np.int64)
 
 
-def _by_content(rows: I64, contents: I64, size: int) -> Hits:
-    """Pairs by content, each with its rows in order: pairs of one content are in order already."""
-    if size <= 4 * len(rows) + 1024:
-        counts = np.bincount(contents, minlength=size)
+@dataclass(frozen=True, slots=True)
+class _Posted:
+    """Contents, how many rows each has, and these rows, those of one content in order. A content may stand here more
+    than once, with other rows each time."""
+
+    contents: I64
+    lengths: I64
+    rows: I64
+
+
+def _by_entry(rows: I64, places: I64, content_of: I64, bounds: I64) -> _Posted:
+    """Pairs of a row and an entry by entry; those of one entry are in order already, and neighbours are near each
+    other, which the processor's cache likes better than the numbers of contents."""
+    first, last = bounds.tolist()
+    if last - first <= 4 * len(rows) + 1024:
+        counts, ordered = np.zeros(last - first, np.int64), np.empty(len(rows), np.int64)
+        _count(places, first, counts)
+        _deal(rows, places, first, np.cumsum(counts) - counts, ordered)
         found = np.flatnonzero(counts)
-        begin = np.cumsum(counts) - counts
-        ordered = np.empty(len(rows), np.int64)
-        _deal(rows, contents, begin, ordered)
-        return Hits(found, np.append(0, np.cumsum(counts[found])), ordered)
-    order = np.argsort(contents, kind="stable")
-    sorted_ = contents[order]
-    heads = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1])) if len(rows) else _NOTHING
-    return Hits(sorted_[heads], np.append(heads, len(rows)), rows[order])
+        return _Posted(content_of[first + found], counts[found], ordered)
+    order = np.argsort(places, kind="stable")
+    sorted_ = places[order]
+    heads = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1]))
+    return _Posted(content_of[sorted_[heads]], np.diff(heads, append=len(rows)), rows[order])
+
+
+def _joined(posted: list[_Posted], size: int) -> Hits:
+    """The hits of all tables. A content that stands there more than once, for several values, gets its rows in
+    order."""
+    if len(posted) == 1:
+        contents, lengths, rows = posted[0].contents, posted[0].lengths, posted[0].rows
+    else:
+        parts = posted or [_Posted(_NOTHING, _NOTHING, _NOTHING)]
+        contents, lengths, rows = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("contents", "lengths", "rows")
+        )
+    hits = Hits.of(contents, lengths, rows, size)
+    if (hits.places[contents] == np.arange(len(contents))).all():
+        return hits
+    of_rows = np.repeat(contents, lengths)
+    order = lexical_order((rows, of_rows))
+    found, counts = np.unique(of_rows, return_counts=True)
+    return Hits.of(found, counts, rows[order], size)
 
 
 @jit
-def _deal(rows: I64, contents: I64, begin: I64, ordered: I64) -> None:
+def _count(places: I64, first: int, counts: I64) -> None:
+    for pair in range(len(places)):
+        counts[places[pair] - first] += 1
+
+
+@jit
+def _deal(rows: I64, places: I64, first: int, begin: I64, ordered: I64) -> None:
     for pair in range(len(rows)):
-        content = contents[pair]
-        ordered[begin[content]] = rows[pair]
-        begin[content] += 1
+        place = places[pair] - first
+        ordered[begin[place]] = rows[pair]
+        begin[place] += 1

@@ -5,6 +5,10 @@ Contents under the same values that have an interval of the same attribute lie i
 beginnings, each with the largest end in its part of the tree. What remains of a conjunction is looked at last, for the
 few contents that are left. Hash tables are of open addressing: a minimal perfect hash would save a quarter of their
 memory, and would have to be made anew for every rule that comes.
+
+A table that is larger than the processor's cache is looked at part by part: entries lie in the order of their slots,
+and events are dealt out to the parts before they are looked up. So each line of the table comes from memory once for
+all events, and not once for each of them.
 """
 
 from __future__ import annotations
@@ -29,6 +33,10 @@ _SHIFT = np.uint64(29)
 _AHEAD = 128
 #: So few entries are looked at one after the other.
 _FEW = 8
+#: A part of a table has so many slots: with their entries they lie in the processor's second cache.
+_PART_SLOTS = 1 << 12
+#: So many parts at most: events are dealt out to all of them at once.
+_MOST_PARTS = 1 << 10
 #: An interval tree over all 64-bit positions is no deeper, twice: both children may wait.
 _DEPTH = 128
 
@@ -42,6 +50,7 @@ class Level(NamedTuple):
     table_attribute: I32
     table_range: I32
     slot_offset: I64  # by table: where its slots begin; their number is a power of two
+    entry_offset: I64  # by table: where its entries begin
     slots: I64  # of a bucket: where its entries begin (plus one; 0: no bucket), where they end, and its key
     entries: I64  # content, first, last, the largest `last` in its part of the tree, where its checks begin and end
     check_attribute: I32
@@ -128,31 +137,34 @@ def _level(tables: Mapping[tuple[tuple[int, ...], int], list[IndexEntry]]) -> Le
     widest = max((len(named) for named, _ in tables), default=0)
     table_offset, table_attribute = [0], list[int]()
     entries, checks = list[tuple[int, ...]](), list[tuple[int, int, int]]()
-    slots, slot_offset = [np.zeros((0, _KEY + widest), np.int64)], [0]
+    slots, slot_offset, entry_offset = [np.zeros((0, _KEY + widest), np.int64)], [0], [0]
     for (named, _), of_table in tables.items():
         table_attribute += named
         table_offset.append(len(table_attribute))
-        of_table.sort(key=lambda entry: (entry.key, entry.interval))
+        keys = {entry.key for entry in of_table}
+        hashed = np.zeros((max(2, 1 << (2 * len(keys) - 1).bit_length()), _KEY + widest), np.int64)
+        place = _places(list(keys), hashed)
+        of_table.sort(key=lambda entry: (place[entry.key], entry.interval))
         buckets = list[list[int]]()
+        before: tuple[int, ...] | None = None
         for entry in of_table:
-            if not buckets or buckets[-1][_KEY:] != [*entry.key]:
+            if entry.key != before:
+                before = entry.key
                 buckets.append([len(entries) + 1, 0, *entry.key])
             end = len(checks) + len(entry.checks)
             entries.append((entry.content, *entry.interval, entry.interval[1], len(checks), end))
             checks += entry.checks
             buckets[-1][_END] = len(entries)
-        records = np.zeros((len(buckets), _KEY + widest), np.int64)
-        records[:, : _KEY + len(named)] = buckets
-        hashed = np.zeros((max(2, 1 << (2 * len(buckets) - 1).bit_length()), _KEY + widest), np.int64)
-        with np.errstate(over="ignore"):
-            _fill_slots(records, len(named), hashed)
+        hashed[[place[tuple(bucket[_KEY:])] for bucket in buckets], : _KEY + len(named)] = buckets
         slots.append(hashed)
         slot_offset.append(slot_offset[-1] + len(hashed))
+        entry_offset.append(len(entries))
     level = Level(
         table_offset=np.array(table_offset, np.int32),
         table_attribute=np.array(table_attribute, np.int32),
         table_range=np.array([ranged for _, ranged in tables], np.int32),
         slot_offset=np.array(slot_offset, np.int64),
+        entry_offset=np.array(entry_offset, np.int64),
         slots=np.concatenate(slots),
         entries=np.array(entries, np.int64).reshape(len(entries), _CHECKS_END + 1),
         check_attribute=np.array([attribute for attribute, _, _ in checks], np.int32),
@@ -161,6 +173,15 @@ def _level(tables: Mapping[tuple[tuple[int, ...], int], list[IndexEntry]]) -> Le
     )
     _grow_trees(level.slots, level.entries, empty_stack())
     return level
+
+
+def _places(keys: list[tuple[int, ...]], slots: I64) -> dict[tuple[int, ...], int]:
+    """The slot of each key in an empty table of so many slots."""
+    places = np.empty(len(keys), np.int64)
+    words = np.array(keys, np.int64).reshape(len(keys), -1)
+    with np.errstate(over="ignore"):
+        _find_places(words, np.zeros(len(slots), np.uint8), places)
+    return dict(zip(keys, places.tolist(), strict=True))
 
 
 def empty_stack() -> I64:
@@ -175,17 +196,16 @@ def _mixed(value: np.uint64, key: np.int64) -> np.uint64:
 
 
 @jit
-def _fill_slots(buckets: I64, width: int, slots: I64) -> None:
-    mask = np.uint64(len(slots) - 1)
-    for bucket in range(len(buckets)):
+def _find_places(keys: I64, taken: U8, places: I64) -> None:
+    mask = np.uint64(len(taken) - 1)
+    for key in range(keys.shape[0]):
         value = np.uint64(0)
-        for i in range(width):
-            value = _mixed(value, buckets[bucket, _KEY + i])
+        for i in range(keys.shape[1]):
+            value = _mixed(value, keys[key, i])
         at = np.int64(value & mask)
-        while slots[at, _BEGIN] > 0:
+        while taken[at] != 0:
             at = np.int64(np.uint64(at + 1) & mask)
-        for i in range(slots.shape[1]):
-            slots[at, i] = buckets[bucket, i]
+        taken[at], places[key] = 1, at
 
 
 @jit
@@ -225,17 +245,57 @@ def _home(row: int, table: int, events: EventKeys, level: Level) -> int:
 
 
 @jit
-def _touch(row: int, end: int, events: EventKeys, level: Level) -> int:
+def _touch(row: int, end: int, table: int, events: EventKeys, level: Level) -> int:
     """Read what some events will look at, without waiting for one before the next: so that it comes from memory for all
     of them together. The sum keeps the compiler from leaving it out."""
     total = 0
-    for table in range(len(level.table_range)):
-        for at in range(row, end):
-            total += level.slots[_home(at, table, events, level), _BEGIN]
-        for at in range(row, end):
-            begin = level.slots[_home(at, table, events, level), _BEGIN]
-            total += level.entries[max(begin - 1, 0), _CONTENT]
+    for at in range(row, end):
+        total += level.slots[_home(at, table, events, level), _BEGIN]
+    for at in range(row, end):
+        begin = level.slots[_home(at, table, events, level), _BEGIN]
+        total += level.entries[max(begin - 1, 0), _CONTENT]
     return total
+
+
+def rows_by_part(table: int, events: EventKeys, level: Level) -> I64 | None:
+    """The events that may be in a table, in the order of its parts, those of one part in their own order; None: in
+    their own order, because the table has one part only."""
+    slots = int(level.slot_offset[table + 1] - level.slot_offset[table])
+    parts = min(slots // _PART_SLOTS, _MOST_PARTS)
+    if parts < 2 or events.keys.shape[1] < slots // _PART_SLOTS:
+        return None
+    shift = slots.bit_length() - parts.bit_length()
+    part, offsets = np.empty(events.keys.shape[1], np.int32), np.zeros(parts + 1, np.int64)
+    with np.errstate(over="ignore"):
+        count = _find_parts(table, events, level, shift, part, offsets)
+    order = np.empty(count, np.int64)
+    _deal_to_parts(part, np.cumsum(offsets), order)
+    return order
+
+
+@jit
+def _find_parts(table: int, events: EventKeys, level: Level, shift: int, part: I32, offsets: I64) -> int:
+    """Write the part of the table that each event falls into (-1: none), and how many there are before each part.
+    Returns how many events there are in all."""
+    count = 0
+    for row in range(len(part)):
+        is_known = True
+        for i in range(level.table_offset[table], level.table_offset[table + 1]):
+            is_known &= events.valid[level.table_attribute[i], row] != 0
+        part[row] = -1
+        if is_known:
+            part[row] = (_home(row, table, events, level) - level.slot_offset[table]) >> shift
+            offsets[part[row] + 1] += 1
+            count += 1
+    return count
+
+
+@jit
+def _deal_to_parts(part: I32, begin: I64, order: I64) -> None:
+    for row in range(len(part)):
+        if part[row] >= 0:
+            order[begin[part[row]]] = row
+            begin[part[row]] += 1
 
 
 @inlined
@@ -275,20 +335,19 @@ def _passes(row: int, entry: int, events: EventKeys, level: Level) -> bool:
 
 @jit
 def find(
-    row: int, events: EventKeys, level: Level, alive: U8, rows: I64, contents: I64, counts: I64, stack: I64
+    row: int, table: int, events: EventKeys, level: Level, alive: U8, rows: I64, places: I64, counts: I64, stack: I64
 ) -> int:
-    """Write down the contents of the events from `row` on. Returns the row before which there must be more room; if
-    none, how many events there are. counts[0] is how many pairs have been written."""
+    """Write down the entries of a table that events fulfil, from event `row` on. Returns the event before which there
+    must be more room; if none, how many events there are. counts[0] is how many pairs have been written."""
     touched = row
+    attribute = level.table_range[table]
     while row < events.keys.shape[1]:
         if row == touched:
             touched = min(row + _AHEAD, events.keys.shape[1])
-            counts[1] += _touch(row, touched, events, level)
+            counts[1] += _touch(row, touched, table, events, level)
         written = counts[0]
-        for table in range(len(level.table_range)):
-            slot, attribute = _slot_of(row, table, events, level), level.table_range[table]
-            if slot < 0 or (attribute >= 0 and events.valid[attribute, row] == 0):
-                continue
+        slot = _slot_of(row, table, events, level)
+        if slot >= 0 and (attribute < 0 or events.valid[attribute, row] != 0):
             begin, end = level.slots[slot, _BEGIN] - 1, level.slots[slot, _END]
             if written + end - begin > len(rows):
                 return row
@@ -320,7 +379,7 @@ def find(
                 content = level.entries[begin, _CONTENT]
                 last = level.entries[begin, _LAST]
                 if key <= last and alive[content] != 0 and _passes(row, begin, events, level):
-                    rows[written], contents[written] = row, content
+                    rows[written], places[written] = row, begin
                     written += 1
                 begin += 1
         counts[0] = written

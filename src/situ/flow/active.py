@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from situ.kernel.arrays import I64
 from situ.kernel.batch import Batch
+from situ.kernel.matching.order import is_sorted
 from situ.mobility.interests import Interests
 from situ.mobility.moving_query import DELIVERED, INTEREST
 
@@ -24,13 +25,19 @@ class Active:
         return len(self.keys)
 
     def take(self, rows: np.ndarray) -> Active:
+        """Some of them: rows by number, or marked."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
         return Active(self.interests.take(rows), self.keys[rows])
 
     @staticmethod
     def concat(*parts: Active) -> Active:
         """All of them, in order of their numbers."""
-        keys = np.concatenate([active.keys for active in parts])
-        return in_order_of_keys(Interests.concat([active.interests for active in parts]), keys)
+        some = [active for active in parts if len(active)]
+        if len(some) <= 1:
+            return some[0] if some else parts[0]
+        keys = np.concatenate([active.keys for active in some])
+        return in_order_of_keys(Interests.concat([active.interests for active in some]), keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class Switch:
 
 def in_order_of_keys(interests: Interests, keys: I64) -> Active:
     """Interests with these keys, sorted by them."""
+    if is_sorted(keys):
+        return Active(interests, keys)
     order = np.argsort(keys)
     return Active(interests.take(order), keys[order])
 

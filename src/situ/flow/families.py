@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from situ.kernel.compile import Programs
 from situ.kernel.operator import Context
-from situ.kernel.program.shape import Shape, Shaped, shaped
+from situ.kernel.program.shape import Shape, Shaped
 
 #: What rules that run as one have in common: their shape, the numbers of the ports at which they read, and how they
 #: read there.
@@ -25,9 +25,9 @@ def families_of(
     side by side. A rule that no other resembles runs by itself."""
     alike: dict[FamilyKey, list[tuple[str, Shaped]]] = defaultdict(list)
     for name, context in programs.contexts.items():
-        found = family_of(context, ports_of(context))
-        if found is not None:
-            alike[found[0]].append((name, found[1]))
+        rule = programs.shaped(name)
+        if rule is not None:
+            alike[family_key(context, rule, ports_of(context))].append((name, rule))
     joint: dict[str, tuple[FamilyKey, Shaped, int]] = {}
     for key, rules in alike.items():
         if len(rules) > 1 and may_join(programs, rules[0][0]):
@@ -36,15 +36,12 @@ def families_of(
     return joint
 
 
-def family_of(context: Context, ports: tuple[int, ...]) -> tuple[FamilyKey, Shaped] | None:
-    """What a rule has in common with others that it may run with, and its shape; None if it has to run by itself."""
-    if context.provenance:  # selections are numbered and shown by the rule's own group keys
-        return None
-    rule = shaped(context.operator, context.schemas)
-    return None if rule is None else ((rule.shape, ports, context.slice_us, context.ordered), rule)
+def family_key(context: Context, rule: Shaped, ports: tuple[int, ...]) -> FamilyKey:
+    """What a rule has in common with others that it may run with."""
+    return rule.shape, ports, context.slice_us, context.ordered
 
 
 def may_join(programs: Programs, name: str) -> bool:
     """Whether a rule, and so all of its shape, may run with others. A silence that comes first begins with the first
     event of all, or at the start of all, and not with the first one that concerns the rule."""
-    return not programs[name].begins_in_silence
+    return not programs.template(name).begins_in_silence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,7 @@ from situ.core.time import BEGINNING
 from situ.filter.filterer import Hits
 from situ.flow.family_state import own_tables, template_tables
 from situ.kernel.arrays import I64, U64
-from situ.kernel.batch import Batch, Calls, concat
+from situ.kernel.batch import Batch, Calls, Marks, concat
 from situ.kernel.compile import RuleProgram
 from situ.kernel.matching.machine import jit
 from situ.kernel.matching.order import is_sorted
@@ -25,7 +26,7 @@ from situ.kernel.state.checks import require
 PAIRS_AT_ONCE = 1 << 22
 
 
-@dataclass(slots=True)
+@dataclass
 class _Tests:
     """What the rules of a family ask of the events of one type: by rule and test of the template, the number of the
     content (-1: every event)."""
@@ -33,6 +34,11 @@ class _Tests:
     conditions: tuple[Conditions, ...]
     reads_all: bool
     contents: I64
+
+    @cached_property
+    def numbers(self) -> dict[Conditions, int]:
+        """The number of each test."""
+        return {conditions: number for number, conditions in enumerate(self.conditions)}
 
 
 @dataclass
@@ -97,6 +103,12 @@ class RuleFamily:
             tests.contents[number] = _NOBODY
         return {part: own_tables(table, number, len(self._constants)) for part, table in tables.items()}
 
+    def contents_asked(self, event_type: str) -> list[int]:
+        """The numbers of what its rules ask of single events of a type."""
+        contents = self._tests[event_type].contents
+        asked: list[int] = np.unique(contents[contents >= 0]).tolist()
+        return asked
+
     def numbers_of_contents(self, name: str) -> dict[str, list[int]]:
         return {type_: tests.contents[self.rules[name]].tolist() for type_, tests in self._tests.items()}
 
@@ -111,9 +123,7 @@ class RuleFamily:
 
     def _touched(self, type_: str, hits: Hits) -> np.ndarray:
         contents = self._tests[type_].contents
-        at = np.searchsorted(hits.contents, contents)
-        at[at == len(hits.contents)] = 0
-        return (hits.contents[at] == contents).any(axis=1) if len(hits.contents) else np.zeros(len(contents), np.bool_)
+        return np.asarray(((hits.places[contents] >= 0) & (contents >= 0)).any(axis=1))
 
     def process(
         self,
@@ -234,12 +244,7 @@ class RuleFamily:
             of_rules = pa.array(rules)
             return taken | {name: self._constant_columns[names.index(name)].take(of_rules) for name in own}
 
-        masks = {
-            conditions: (bits >> np.uint64(number)) & np.uint64(1) != 0
-            for number, conditions in enumerate(self._tests[type_].conditions)
-            if conditions
-        }
-        return Batch(batch.times[rows], {RULE: pa.array(rules)}, load, masks)
+        return Batch(batch.times[rows], {RULE: pa.array(rules)}, load, marks=Marks(self._tests[type_].numbers, bits))
 
     @property
     def _constant_columns(self) -> list[pa.Array]:
@@ -321,12 +326,7 @@ class _SplitTable:
 
 def _spans(contents: I64, hits: Hits) -> I64:
     """By rule and test, where the rows of its content begin and end in `hits`; -1: every event."""
-    at = np.searchsorted(hits.contents, contents)
-    at[at == len(hits.contents)] = 0
-    found = hits.contents[at] == contents if len(hits.contents) else np.zeros(contents.shape, np.bool_)
-    begin = np.where(found, hits.offsets[at], 0)
-    end = np.where(found, hits.offsets[np.minimum(at + 1, len(hits.offsets) - 1)], 0)
-    spans = np.stack([begin, end], axis=-1)
+    spans = np.stack(hits.spans(contents), axis=-1)
     spans[contents == -1] = -1
     return spans
 

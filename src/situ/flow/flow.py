@@ -17,17 +17,17 @@ from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING
 from situ.filter.filterer import Filterer, Hits
 from situ.flow.describe_rules import describe_rules
-from situ.flow.families import FamilyKey, families_of, family_of, may_join
+from situ.flow.families import FamilyKey, families_of, family_key, may_join
 from situ.flow.family import RuleFamily
 from situ.flow.inbox import Inbox, distinct
 from situ.flow.nodes import FamilyNode, Node, NodeStep, RuleNode, attribute_types, inboxes_for, state_tables
 from situ.flow.port import Port
 from situ.graph.operators import Operator
 from situ.kernel.batch import Batch, Calls, concat
-from situ.kernel.compile import Programs, RuleProgram, compile_operator, start_operator
+from situ.kernel.compile import Programs, RuleProgram, start_operator
 from situ.kernel.matching.matcher import WORTH_A_THREAD
 from situ.kernel.operator import Chosen, Conditions, Context, Produced
-from situ.kernel.program.shape import Shaped, template_context
+from situ.kernel.program.shape import Shaped
 from situ.kernel.state.checks import numbers, require_times
 from situ.kernel.state.snapshot import digest_of
 
@@ -66,6 +66,8 @@ class Flow:
                 self._join(name, *joint[name])
             else:
                 self._start(self.programs[name])
+        for filterer in self._filterers.values():
+            filterer.take_in_new()
 
     def _joint_rules(self) -> dict[str, tuple[FamilyKey, Shaped, int]]:
         if not isinstance(self.programs, Programs) or self.chosen:
@@ -93,7 +95,7 @@ class Flow:
         # What waits for a family has come before the rule.
         joinable = [node for node in of_shape if not any(inbox.waiting for inbox in node.inboxes.values())]
         if len(joinable) < families:
-            program = compile_operator(template_context(context, rule))
+            program = self.programs.template(name)
             operator = start_operator(program, self.failed_calls, self.memory)
             family = RuleFamily(program, operator, Calls(functions=context.functions, errors=self.failed_calls))
             ports = [list(self._readers)[number] for number in key[1]]
@@ -232,13 +234,16 @@ class Flow:
         return produced
 
     def _hits(self, node: Node, event_type: str, batch: Batch, known: dict[int, Hits]) -> Hits | None:
-        """What the index says of a batch, for a node that wants to know; asked once for each batch."""
+        """What the index says of a batch, for a node that wants to know; asked once for each batch. What Spark has
+        judged already is not judged again."""
         filterer = self._filterers.get(event_type)
         if filterer is None or not node.wants_hits(filterer):
             return None
+        calls = Calls(functions=node.functions, errors=self.failed_calls)
+        if batch.masks:
+            return filterer.hits_one_by_one(node.contents_of(event_type), batch, calls)
         if id(batch) not in known:
-            functions = node.context(node.names[0]).functions
-            known[id(batch)] = filterer.hits(batch, Calls(functions=functions, errors=self.failed_calls))
+            known[id(batch)] = filterer.hits(batch, calls)
         return known[id(batch)]
 
     # --- state
@@ -375,9 +380,9 @@ class Flow:
         name = context.operator.name
         self.programs.add(context)
         self._read_at_ports(context)
-        family = family_of(context, self._ports_of(context))
-        if family is not None and (family[0] in self._families or may_join(self.programs, name)):
-            self._join(name, *family)
+        rule = self.programs.shaped(name)
+        if rule is not None and may_join(self.programs, name):
+            self._join(name, family_key(context, rule, self._ports_of(context)), rule)
         else:
             self._start(self.programs[name])
 

@@ -77,7 +77,7 @@ class Inbox:
         present = {name: type_ for name, type_ in (CARRIED | dict(types)).items() if name in columns}
         require_columns(columns, present)
         require_columns(columns, {name: type_ for name, type_ in _NEVER_NULL.items() if name in columns}, whole=True)
-        batch = Batch(times, columns, _lacking)
+        batch = Batch(times, columns, _lacking, is_whole=True)
         for conditions in tests:
             if (mask := test_columns.get(_spelt(conditions))) is not None:
                 require_columns({"test": mask}, {"test": pa.bool_()}, whole=True)

@@ -8,6 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from situ.core.functions import Functions
 from situ.core.time import BEGINNING
 from situ.core.types import to_arrow
 from situ.filter.filterer import Filterer, Hits
@@ -87,6 +88,14 @@ class RuleNode:
     def leave(self, filterers: Mapping[str, Filterer]) -> None:
         for type_, contents in self.contents.items():
             filterers[type_].remove(contents)
+
+    def contents_of(self, event_type: str) -> Iterable[int]:
+        """The numbers of what it asks of single events."""
+        return self.contents[event_type]
+
+    @property
+    def functions(self) -> Functions:
+        return self.program.context.functions
 
     def wants_hits(self, filterer: Filterer) -> bool:
         return len(filterer) >= MANY_CONTENTS
@@ -188,6 +197,13 @@ class FamilyNode:
             filterers[type_].remove(number for number in contents if number >= 0)
         self.own.pop(name, None)
         return self.family.remove(name)
+
+    def contents_of(self, event_type: str) -> Iterable[int]:
+        return self.family.contents_asked(event_type)
+
+    @property
+    def functions(self) -> Functions:
+        return self.family.program.context.functions
 
     def wants_hits(self, filterer: Filterer) -> bool:
         return True

@@ -8,7 +8,7 @@ event belongs to the span that its first event opens, or to its window; it waits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,21 +21,19 @@ from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
 from situ.flow.active import Active, Switch, in_spatiotemporal_order
 from situ.flow.inbox import Inbox
-from situ.flow.moving import MovingFlow, places_of, spelt
+from situ.flow.moving import MovingFlow, spelt
+from situ.flow.serving import Services, ServingRegions, slices, tally_of, to_table, whole_numbers
 from situ.kernel.arrays import F64, I64
-from situ.kernel.batch import Batch, concat, one_chunk
-from situ.kernel.matching.machine import jit
+from situ.kernel.batch import Batch, concat
 from situ.kernel.operator import Conditions
 from situ.kernel.program.pattern_program import PatternProgram
 from situ.kernel.state.checks import (
     FARTHEST,
-    numbers,
     require,
     require_between,
     require_columns,
     require_event_times,
     require_sorted,
-    require_times,
 )
 from situ.mobility.interests import Interests
 from situ.mobility.moving_program import MovingProgram
@@ -45,68 +43,11 @@ from situ.reuse.regions import Asked, Decisions, Serving, SpanRule, decide
 from situ.reuse.tallies import JudgedGrid, Places, SpanEvents, Tally
 from situ.reuse.tiles import UNDIVIDED, Shards, shards_of, tiles_of
 from situ.reuse.totals import Totals
-from situ.space.event_store import Asking
+from situ.space.event_store import Asking, StoredEvents
 from situ.space.pairs import Regions
 
 #: Long before every event.
 _LONG_AGO = -FARTHEST
-
-
-@dataclass(frozen=True, slots=True)
-class ServingRegions:
-    """Regions with the numbers by which operators know them, which ascend: as interests of those who began them, from
-    the time from which on they read events. `owners` are the keys of the interests that began them."""
-
-    active: Active
-    owners: I64
-
-    def __len__(self) -> int:
-        return len(self.owners)
-
-    @property
-    def keys(self) -> I64:
-        return self.active.keys
-
-    def take(self, rows: np.ndarray) -> ServingRegions:
-        return ServingRegions(self.active.take(rows), self.owners[rows])
-
-    @property
-    def are_open(self) -> npt.NDArray[np.bool_]:
-        is_open: npt.NDArray[np.bool_] = self.active.interests.end_us == END
-        return is_open
-
-    def and_(self, more: ServingRegions) -> ServingRegions:
-        """All of them, in order of their numbers."""
-        owners = np.concatenate([self.owners, more.owners])
-        order = np.argsort(np.concatenate([self.keys, more.keys]))
-        return ServingRegions(Active.concat(self.active, more.active), owners[order])
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """Which region serves which interest, by their keys, for the spans that begin from `since_us` on and before
-    `until_us`; END: until the interest ends."""
-
-    interests: I64
-    regions: I64
-    since_us: I64
-    until_us: I64
-
-    def __len__(self) -> int:
-        return len(self.regions)
-
-    @classmethod
-    def none(cls) -> Services:
-        return cls(*(np.zeros(0, np.int64) for _ in range(4)))
-
-    def take(self, rows: np.ndarray) -> Services:
-        return Services(self.interests[rows], self.regions[rows], self.since_us[rows], self.until_us[rows])
-
-    def and_(self, more: Services) -> Services:
-        """All of them, by interest and begin."""
-        pairs = zip(*((s.interests, s.regions, s.since_us, s.until_us) for s in (self, more)), strict=True)
-        both = Services(*(np.concatenate(pair) for pair in pairs))
-        return both.take(np.lexsort((both.since_us, both.interests)))
 
 
 @dataclass
@@ -188,14 +129,15 @@ class ReusingFlow(MovingFlow):
         self._judged = SpanEvents.by_time([self._judged, self._stored_since(self._passed)])
 
     def _stored_since(self, since_us: int) -> SpanEvents:
-        """Where the stored events of all streams are, from a time on, and which of them open spans."""
+        """Where the stored events of all streams are that some step takes, from a time on, and which of them open
+        spans."""
         parts = []
         for name in self.streams:
             stored = self._store.located(name, since_us, END)
-            opens = np.zeros(len(stored), np.bool_)
-            for conditions in self._opening[name] if len(stored) else ():
-                opens |= stored.batch.columns[spelt(conditions)].to_numpy(zero_copy_only=False) if conditions else True
-            parts.append(SpanEvents(stored.batch.times, stored.x, stored.y, opens))
+            opens = _fulfil(stored, self._opening[name])
+            events = SpanEvents(stored.batch.times, stored.x, stored.y, opens)
+            taken = self.program.taken(name)
+            parts.append(events if () in taken else events.take(_fulfil(stored, taken)))
         return SpanEvents.by_time(parts)
 
     # --- who is served by which region
@@ -339,9 +281,11 @@ class ReusingFlow(MovingFlow):
         """The complex events that regions find up to `passed`. Regions that are closed leave the flow."""
         is_new = np.arange(len(regions)) >= len(self._regions_open)
         is_closed = regions.active.interests.end_us != END
-        for piece in self._pieces(regions.active.take(is_new & is_closed)):
+        # A region that begins and is closed in one step leaves no state; but a flow of its own costs more than that.
+        is_passing = is_new & is_closed & (self._waits_for_time or not self._may_join)
+        for piece in self._pieces(regions.active.take(is_passing)):
             yield self._run(self._fresh(), piece, BEGINNING, END)
-        begun = list(self._pieces(regions.active.take(is_new & ~is_closed)))
+        begun = list(self._pieces(regions.active.take(is_new & ~is_passing)))
         joining = begun if self._may_join and len(begun) == 1 else []
         together = Active.concat(regions.active.take(~is_new), *joining)
         since_us = np.where(together.keys >= regions.keys[is_new].min(initial=END), BEGINNING, self._passed)
@@ -351,7 +295,7 @@ class ReusingFlow(MovingFlow):
             yield self._run(flow, piece, BEGINNING, passed)
             if passed != END:
                 self.flow.put(flow.snapshot())
-        closed = regions.keys[~is_new & is_closed]
+        closed = regions.keys[is_closed & ~is_passing]
         if passed != END and len(closed):
             if self._waits_for_time:
                 self.flow.take_groups([pa.array(closed)])
@@ -392,9 +336,7 @@ class ReusingFlow(MovingFlow):
         of_interest = np.searchsorted(active.keys, services.interests)
         since_us = self._got_until(active)[of_interest] + 1
         first, last = np.empty(len(services), np.int64), np.empty(len(services), np.int64)
-        _slices(
-            keys[order], complex_events.times[order], services.regions, since_us, until_us[of_interest], first, last
-        )
+        slices(keys[order], complex_events.times[order], services.regions, since_us, until_us[of_interest], first, last)
         service = np.repeat(np.arange(len(services)), last - first)
         into = np.arange(len(service)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
         rows = order[first[service] + into]
@@ -496,16 +438,11 @@ class ReusingFlow(MovingFlow):
     def snapshot(self) -> dict[str, pa.Table]:
         """The state as tables."""
         tables = super().snapshot()
-        regions, services = self._regions_closed.and_(self._regions_open), self._services
-        began = regions.active.interests
-        columns = {"key": regions.keys, "owner": regions.owners, "number": began.number, "since_us": began.start_us,
-                   "until_us": began.end_us, "x": began.x, "y": began.y}  # fmt: skip
-        tables["regions"] = _table(columns).append_column("consumer", began.consumer)
-        tables["services"] = _table({"interest": services.interests, "region": services.regions,
-                                     "since_us": services.since_us, "until_us": services.until_us})  # fmt: skip
-        tables["delivered"] = _table({"until_us": self._delivered_us})
-        tables["tally"] = _table({"interest": self._tally_of} | self._tally._asdict())
-        tables["tiles"] = _table({"tile": self._tiles} | {str(n): self._accounts[:, n] for n in range(4)})
+        tables["regions"] = self._regions_closed.and_(self._regions_open).table()
+        tables["services"] = self._services.table()
+        tables["delivered"] = to_table({"until_us": self._delivered_us})
+        tables["tally"] = to_table({"interest": self._tally_of} | self._tally._asdict())
+        tables["tiles"] = to_table({"tile": self._tiles} | {str(n): self._accounts[:, n] for n in range(4)})
         tables["next region"] = pa.table({"key": [self._next_region]})
         if self._complex_events.waiting:
             tables["found"] = self._complex_events.table()
@@ -517,22 +454,23 @@ class ReusingFlow(MovingFlow):
         if self._passed == BEGINNING:
             return
         self._judged = self._stored_since(BEGINNING).since(self._passed - self._kept_us)
-        next_region = _numbers(tables["next region"], "key")
+        next_region = whole_numbers(tables["next region"], "key")
         require(len(next_region) == 1, "numbers of regions are several")
         require_between(next_region, 0, FARTHEST, "numbers of regions")
         self._next_region = int(next_region[0])
-        regions = self._regions_in(tables["regions"])
+        consumers = self._open.interests.consumer.type
+        regions = ServingRegions.of(tables["regions"], self._next_region, self._consumers.next_key, consumers)
         self._regions_open, self._regions_closed = regions.take(regions.are_open), regions.take(~regions.are_open)
-        self._services = self._services_in(tables["services"])
-        self._delivered_us = _numbers(tables["delivered"], "until_us")
+        self._services = Services.of(tables["services"], self._open.keys, regions)
+        self._delivered_us = whole_numbers(tables["delivered"], "until_us")
         require(len(self._delivered_us) == len(self._open), "what was delivered is to others")
         require_event_times(self._delivered_us)
-        self._tally_of, self._tally = _numbers(tables["tally"], "interest"), _tally_in(tables["tally"])
+        self._tally_of, self._tally = whole_numbers(tables["tally"], "interest"), tally_of(tables["tally"])
         require_sorted(self._tally_of, "tallies of interests")
         require(np.isin(self._tally_of, self._open.keys).all(), "a tally is of nobody")
-        self._tiles = _numbers(tables["tiles"], "tile")
+        self._tiles = whole_numbers(tables["tiles"], "tile")
         require_sorted(self._tiles, "tiles", strictly=True)
-        self._accounts = np.stack([_numbers(tables["tiles"], str(n)) for n in range(4)], axis=1)
+        self._accounts = np.stack([whole_numbers(tables["tiles"], str(n)) for n in range(4)], axis=1)
         require_between(self._accounts.reshape(-1), -FARTHEST, FARTHEST, "counts")
         if "found" in tables:
             schema = self.program.programs[self.query.name].context.operator.schema
@@ -540,78 +478,18 @@ class ReusingFlow(MovingFlow):
             self._complex_events.put(tables["found"], {name: to_arrow(type_) for name, type_ in schema.attributes})
 
     def _keys_at_work(self, tables: Mapping[str, pa.Table], keys: I64) -> I64:
-        regions, until_us = _numbers(tables["regions"], "key"), _numbers(tables["regions"], "until_us")
+        regions, until_us = whole_numbers(tables["regions"], "key"), whole_numbers(tables["regions"], "until_us")
         require_sorted(regions, "numbers of regions", strictly=True)
         open_regions: I64 = regions[until_us == END]
         return open_regions
 
-    def _regions_in(self, table: pa.Table) -> ServingRegions:
-        keys, owners, number = (_numbers(table, name) for name in ("key", "owner", "number"))
-        since_us, until_us = _numbers(table, "since_us"), _numbers(table, "until_us")
-        require_between(keys, 0, self._next_region, "numbers of regions")
-        require_between(number, 1, FARTHEST, "numbers of interests")
-        require_between(owners, 0, self._consumers.next_key, "numbers of interests")
-        require_event_times(since_us)
-        require_times(until_us, "times of regions")
-        x, y = places_of({name: table.column(name) for name in ("x", "y")})
-        consumer = one_chunk(table.column("consumer"))
-        require_columns({"consumer": consumer}, {"consumer": self._open.interests.consumer.type}, whole=True)
-        interests = Interests(consumer, number, since_us, until_us, x, y)
-        return ServingRegions(Active(interests, keys), owners)
 
-    def _services_in(self, table: pa.Table) -> Services:
-        """By which regions the open interests are served: by one each just now."""
-        services = Services(*(_numbers(table, name) for name in ("interest", "region", "since_us", "until_us")))
-        current = services.take(services.until_us == END)
-        require(np.array_equal(current.interests, self._open.keys), "an interest is served by no region")
-        require(np.isin(current.regions, self._regions_open.keys).all(), "an interest is served by no region")
-        require(np.isin(services.interests, self._open.keys).all(), "a region serves nobody")
-        require_event_times(services.since_us)
-        require_times(services.until_us, "times of services")
-        require(np.isin(self._regions_open.keys, current.regions).all(), "a region serves nobody")
-        known = np.append(self._regions_closed.keys, self._regions_open.keys)
-        require(np.isin(services.regions, known).all(), "an interest is served by no region")
-        return services
-
-
-def _table(columns: Mapping[str, np.ndarray]) -> pa.Table:
-    return pa.table({name: pa.array(values) for name, values in columns.items()})
-
-
-def _numbers(table: pa.Table, name: str) -> I64:
-    return numbers(table.column(name), np.int64, f"numbers in {name}")
-
-
-def _tally_in(table: pa.Table) -> Tally:
-    time_us, *counts = (_numbers(table, name) for name in Tally._fields[:-1])
-    in_region, in_interest, in_both = counts
-    for count in counts:
-        require_between(count, 0, FARTHEST, "counts of events")
-    opens = one_chunk(table.column("opens"))
-    require_columns({"opens": opens}, {"opens": pa.bool_()}, whole=True)
-    return Tally(time_us, in_region, in_interest, in_both, opens.to_numpy(zero_copy_only=False))
-
-
-@jit
-def _slices(keys: I64, times: I64, regions: I64, since: I64, until: I64, first: I64, last: I64) -> None:
-    """Where in rows that are by key and time those of a region are that have a time from `since` to `until`."""
-    for k in range(len(regions)):
-        first[k] = _before(keys, times, regions[k], since[k], False)
-        last[k] = max(first[k], _before(keys, times, regions[k], until[k], True))
-
-
-@jit
-def _before(keys: I64, times: I64, key: int, time: int, included: bool) -> int:
-    """How many rows come before a time of a key, or up to it."""
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        earlier = times[middle] < time or (included and times[middle] == time)
-        if keys[middle] < key or (keys[middle] == key and earlier):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _fulfil(stored: StoredEvents, asked: Collection[Conditions]) -> npt.NDArray[np.bool_]:
+    """Which stored events fulfil one of several conditions, by what tests have said of them."""
+    fulfil = np.zeros(len(stored), np.bool_)
+    for conditions in asked if len(stored) else ():
+        fulfil |= stored.batch.columns[spelt(conditions)].to_numpy(zero_copy_only=False) if conditions else True
+    return fulfil
 
 
 def moving_flow(

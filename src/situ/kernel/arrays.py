@@ -163,7 +163,6 @@ class OfferedEvent(NamedTuple):
     row: int
     group: int
     time: int
-    position: int
     accepted: np.uint64  # bit t: test t holds
 
 

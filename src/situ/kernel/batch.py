@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.core.functions import Functions
+from situ.core.functions import Functions, default
 from situ.core.time import BEGINNING
 from situ.core.types import TIMESTAMP_ARROW
-from situ.graph.expressions import Expression
-from situ.kernel.arrays import I64
+from situ.graph.expressions import Attribute, Expression, GroupKey, walk
+from situ.kernel.arrays import I64, U64
 from situ.kernel.columns.evaluate import Rows, evaluate_condition
 from situ.kernel.matching.order import is_sorted, total_order
 
@@ -36,15 +36,34 @@ class Calls(TypedDict):
 Load = Callable[[Iterable[str]], Mapping[str, pa.Array]]
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Which tests each event fulfils, as bits: `numbers` has the bit of each test."""
+
+    numbers: Mapping[tuple[Expression, ...], int]
+    bits: U64
+
+    def mask(self, conditions: tuple[Expression, ...]) -> npt.NDArray[np.bool_]:
+        """Where a test is fulfilled."""
+        mask: npt.NDArray[np.bool_] = (self.bits >> np.uint64(self.numbers[conditions])) & np.uint64(1) != 0
+        return mask
+
+
 @dataclass(slots=True)
 class Batch:
-    """Events with their times in microseconds. Columns that are not there yet are loaded when they are first read."""
+    """Events with their times in microseconds. Columns that are not there yet are loaded when they are first read.
+
+    `is_whole`: nothing can be loaded. What such a batch lacks, tests read that Spark judged before the events came.
+    `marks`: what is known of all tests that are asked of the batch, in a form that costs little for each event.
+    """
 
     times: I64
     columns: dict[str, pa.Array]
     load: Load | None = None
     masks: dict[tuple[Expression, ...], npt.NDArray[np.bool_]] = field(default_factory=dict)
     accepted: dict[tuple[Expression, ...], I64] = field(default_factory=dict)
+    is_whole: bool = False
+    marks: Marks | None = None
     _latest: int | None = None
 
     @property
@@ -74,6 +93,9 @@ class Batch:
         taken = self.view(rows)
         taken.require(list(self.columns))
         taken.masks = {conditions: mask[rows] for conditions, mask in self.masks.items()}
+        taken.is_whole = self.is_whole
+        if self.marks is not None:
+            taken.marks = Marks(self.marks.numbers, self.marks.bits[rows])
         return taken
 
     def view(self, rows: I64 | npt.NDArray[np.bool_]) -> Batch:
@@ -91,6 +113,8 @@ class Batch:
         """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""
         if not conditions:
             return None
+        if conditions not in self.masks and self.marks is not None:
+            self.masks[conditions] = self.marks.mask(conditions)
         if conditions not in self.masks and conditions in self.accepted:
             mask = self.masks[conditions] = np.zeros(len(self), np.bool_)
             mask[self.accepted[conditions]] = True
@@ -99,6 +123,11 @@ class Batch:
             judged = [evaluate_condition(condition, rows, **calls) for condition in conditions]
             self.masks[conditions] = np.logical_and.reduce(judged) if len(judged) > 1 else judged[0]
         return self.masks[conditions]
+
+    def can_judge(self, conditions: tuple[Expression, ...]) -> bool:
+        """Whether the columns that conditions read are at hand."""
+        read = (node.name for c in conditions for node in walk(c) if isinstance(node, Attribute | GroupKey))
+        return all(name in self.columns for name in read)
 
     def rows(self, conditions: tuple[Expression, ...], calls: Calls) -> I64:
         """The rows where conditions on the single event hold. Computed once per batch."""
@@ -118,6 +147,9 @@ def concat(batches: list[Batch]) -> Batch:
     """One batch of several. Columns that not all of them have at hand are loaded when they are read."""
     if len(batches) == 1:
         return batches[0]
+    for conditions in {c: None for batch in batches if batch.is_whole for c in batch.masks if not batch.can_judge(c)}:
+        for batch in batches:
+            batch.mask(conditions, Calls(functions=default, errors=Counter()))
 
     def load(names: Iterable[str]) -> dict[str, pa.Array]:
         for batch in batches:
@@ -127,7 +159,12 @@ def concat(batches: list[Batch]) -> Batch:
     common = set.intersection(*(set(batch.columns) for batch in batches))
     shared_tests = [c for c in batches[0].masks if all(c in batch.masks for batch in batches)]
     masks = {c: np.concatenate([batch.masks[c] for batch in batches]) for c in shared_tests}
-    return Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load, masks)
+    joined = Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load, masks)
+    joined.is_whole = any(batch.is_whole for batch in batches)
+    marks = [batch.marks for batch in batches if batch.marks is not None]
+    if len(marks) == len(batches) and all(one.numbers == marks[0].numbers for one in marks):
+        joined.marks = Marks(marks[0].numbers, np.concatenate([one.bits for one in marks]))
+    return joined
 
 
 def without_duplicates(
@@ -217,6 +254,9 @@ def concat_arrays(arrays: list[pa.Array]) -> pa.Array:
     """Arrays of one type, but for the width of integers, as one."""
     if len(arrays) == 1:
         return arrays[0]
+    first = arrays[0].type
+    if all(array.type == first for array in arrays[1:]):  # to compare types costs less than to hash them
+        return pa.concat_arrays(arrays)
     types = {array.type for array in arrays if not pa.types.is_null(array.type)}
     if len(types) > 1 and all(map(pa.types.is_integer, types)):
         types = {pa.int64()}

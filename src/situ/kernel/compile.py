@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias, assert_never
 
 from situ.core.errors import QueryError
@@ -11,12 +11,14 @@ from situ.core.memory import MemoryBudget
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Aggregation, Join
 from situ.graph.rule_properties import lacks_window, marks_every_key
+from situ.graph.typing import THIS
 from situ.kernel.aggregation_operator import AggregationOperator
 from situ.kernel.batch import Calls
 from situ.kernel.join_operator import JoinOperator
-from situ.kernel.operator import Chosen, Context, RunningOperator
+from situ.kernel.operator import Chosen, Conditions, Context, RunningOperator, attributes_read
 from situ.kernel.pattern_operator import PatternOperator
 from situ.kernel.program.pattern_program import PatternProgram
+from situ.kernel.program.shape import Shape, Shaped, is_of_template, shaped, template_context
 from situ.kernel.program.window_program import AggregationProgram, JoinProgram
 
 #: A rule, compiled: all that can be known of an operator before it runs. It holds no events, and prints itself.
@@ -36,13 +38,21 @@ def compile_operator(context: Context) -> RuleProgram:
             assert_never(kind)
 
 
+#: What programs of templates differ in: the shape, the length of slices of time, and whether order matters.
+_TemplateKey: TypeAlias = tuple[Shape, int | None, bool]
+
+
 class Programs(Mapping[str, RuleProgram]):
     """The programs of many rules, each compiled when it is first asked for: rules that run as one need not all of them
-    be compiled. A flow of these runs rules of one shape as one."""
+    be compiled, and what is asked of single events, the template of their shape tells. A flow of these runs rules of
+    one shape as one."""
 
     def __init__(self, contexts: Mapping[str, Context]) -> None:
         self.contexts = dict(contexts)
         self._compiled: dict[str, RuleProgram] = {}
+        self._shaped: dict[str, Shaped | None] = {}
+        self._templates: dict[_TemplateKey, RuleProgram] = {}
+        self._template_of: dict[str, RuleProgram] = {}
 
     def __getitem__(self, name: str) -> RuleProgram:
         if name not in self._compiled:
@@ -60,7 +70,49 @@ class Programs(Mapping[str, RuleProgram]):
 
     def remove(self, name: str) -> None:
         del self.contexts[name]
-        self._compiled.pop(name, None)
+        for of_name in (self._compiled, self._shaped, self._template_of):
+            of_name.pop(name, None)
+
+    def shaped(self, name: str) -> Shaped | None:
+        """The shape of a rule; None if it has to run by itself."""
+        if name not in self._shaped:
+            context = self.contexts[name]
+            # With provenance, selections are numbered and shown by the rule's own group keys.
+            self._shaped[name] = None if context.provenance else shaped(context.operator, context.schemas)
+        return self._shaped[name]
+
+    def template(self, name: str) -> RuleProgram:
+        """The program of a rule's shape; its own, if it has to run by itself."""
+        rule, context = self.shaped(name), self.contexts[name]
+        if rule is None:
+            return self[name]
+        if name not in self._template_of:
+            key = rule.shape, context.slice_us, context.ordered
+            if key not in self._templates:
+                self._templates[key] = compile_operator(template_context(context, rule))
+            self._template_of[name] = self._templates[key]
+        return self._template_of[name]
+
+    def tests(self, name: str) -> dict[str, tuple[Conditions, ...]]:
+        """For each input type, what a rule asks of single events; as its program says it, by that of its shape."""
+        rule, of_types = self.shaped(name), self.template(name).tests()
+        if rule is None:
+            return of_types
+        return {type_: tuple(map(rule.own, tests)) for type_, tests in of_types.items()}
+
+    def columns_read(self, name: str, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
+        """The columns of each input type that a rule always reads, if some of its tests have been judged already; as
+        its program says it, by that of its shape."""
+        if self.shaped(name) is None:
+            return self[name].columns_read(judged)
+        template, schemas = self.template(name), self.contexts[name].schemas
+        tests = [(type_, c) for type_, conditions in self.tests(name).items() for c in conditions if c not in judged]
+        tested = attributes_read([(part, {THIS: type_}) for type_, c in tests for part in c], schemas)
+        after_tests = template.columns_read({c for conditions in template.tests().values() for c in conditions})
+        return {
+            type_: frozenset(column for column in columns if not is_of_template(column)) | tested[type_]
+            for type_, columns in after_tests.items()
+        }
 
 
 def start_operator(

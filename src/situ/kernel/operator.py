@@ -49,7 +49,12 @@ class Context:
     `slice_us`: the operator is one of several that each read a slice of time of this length and what follows it. They
     are groups of the key SLICE, and what begins outside of its slice is another one's.
 
+    `own_us`: the operator reads a span of time and what follows it, and only what begins in the span, from the first
+    time on and before the second, is its own.
+
     `ordered`: the order of events with equal times matters, and the attributes that decide it are there.
+
+    `in_order`: complex events come out in order of time. Where nobody keeps their order, they need not be sorted.
 
     `start_us`: when silences that come first begin, in a rule without groups.
     """
@@ -62,6 +67,8 @@ class Context:
     slice_us: int | None = None
     ordered: bool = True
     start_us: int | None = None
+    own_us: tuple[int, int] | None = None
+    in_order: bool = True
 
     @property
     def located(self) -> bool:
@@ -86,6 +93,12 @@ class Context:
         """Whether what begins at a time belongs to the slice in which it was found."""
         assert self.slice_us is not None
         return begins - begins % self.slice_us == slices.to_numpy(zero_copy_only=False)
+
+    def begins_in_span(self, begins: I64) -> npt.NDArray[np.bool_]:
+        """Whether what begins at a time is the operator's own."""
+        assert self.own_us is not None
+        since_us, until_us = self.own_us
+        return (begins >= since_us) & (begins < until_us)
 
     @property
     def carried(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from situ.core.hops import hop
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING
 from situ.core.types import to_arrow
@@ -18,11 +19,19 @@ from situ.graph.patterns import is_plain
 from situ.graph.query import Within
 from situ.graph.typing import THIS
 from situ.kernel.arrays import I64, U64, Events, NewEvents, Nodes
-from situ.kernel.batch import ORIGINS, Batch, Calls, concat, concat_arrays, one_chunk
+from situ.kernel.batch import ORIGINS, Batch, Calls, Marks, concat, concat_arrays, one_chunk
 from situ.kernel.columns.evaluate import Rows, evaluate
 from situ.kernel.columns.values import Mask
+from situ.kernel.matching.dead_ends import DeadEnds
 from situ.kernel.matching.matcher import Host, Matches, concat_matches
-from situ.kernel.matching.order import dense_ranks, is_sorted, is_sorted_by, number_positions, union_of_sorted
+from situ.kernel.matching.order import (
+    dense_ranks,
+    is_sorted,
+    is_sorted_by,
+    lexical_order,
+    number_positions,
+    union_of_sorted,
+)
 from situ.kernel.matching.policies import JudgedEvents
 from situ.kernel.matching.selections import SelectionLog, chosen_numbers
 from situ.kernel.operator import (
@@ -96,6 +105,7 @@ class CaseRun:
         self.case = rule.cases[number]
         self.program = self.compiled.program
         self.state = CaseState.empty(context, self.compiled, shards, memory)
+        self.dead_ends = DeadEnds.of(context, number, self.program) if chosen is None else None
         carried = {name: self.state.retained.columns[name] for name in self._logged()} if context.provenance else {}
         self.log = SelectionLog.empty(self.case.within, carried) if context.provenance else None
 
@@ -110,15 +120,16 @@ class CaseRun:
             self._begin(self.context.start_us)
         if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
-        new = self._candidates(inputs)
+        new = self._candidates(inputs, before)
         store = concat_stores(self.state.retained, new.store)
         events = self._events(store)
         self.state.matcher.add_groups(len(self.state.groups))
         host = self._host(store) if self.program.conditions.host else None
         kept = len(store) - len(new.store)
-        matches_of_steps = [self.state.matcher.run(new.offered(kept), events, host)] if len(new.order) else []
-        matches_of_steps.append(self.state.matcher.pass_time(before))
-        found = concat_matches(matches_of_steps)
+        with hop("kernel"):
+            matches_of_steps = [self.state.matcher.run(new.offered(kept), events, host)] if len(new.order) else []
+            matches_of_steps.append(self.state.matcher.pass_time(before))
+            found = concat_matches(matches_of_steps)
         if self.program.automaton.has_silences:
             found, store = self._with_silences(found, store)
         matches = self._own(self._settle(found, before, store), store)
@@ -179,21 +190,25 @@ class CaseRun:
         return self.state.policies.settle(found, before, events, oldest, living)
 
     def _own(self, matches: Matches, store: Store) -> Matches:
-        """Those that begin in the slice of time that found them."""
-        if self.context.slice_us is None or len(matches) == 0:
+        """Those that begin in the slice or span of time that found them."""
+        if len(matches) == 0 or (self.context.slice_us is None and self.context.own_us is None):
             return matches
         first = matches.path_event[matches.offsets[:-1]]
+        if self.context.own_us is not None:
+            mine = self.context.begins_in_span(store.time[first])
+            return matches if mine.all() else matches.take(np.flatnonzero(mine))
         slices = store.columns[f"group.{SLICE}"].take(pa.array(first))
         return matches.take(np.flatnonzero(self.context.begins_in_slice(store.time[first], slices)))
 
     # --- candidates
 
-    def _candidates(self, inputs: Mapping[str, Batch]) -> Candidates:
+    def _candidates(self, inputs: Mapping[str, Batch], before: int) -> Candidates:
         parts: list[tuple[str, Batch]] = []
         accepted: list[U64] = []
         for name in self.compiled.types:
             if name in inputs and len(inputs[name]):
-                batch, bits = self._accepted(name, inputs[name])
+                with hop("tests"):
+                    batch, bits = self._accepted(name, inputs[name])
                 if len(batch):
                     parts.append((name, batch))
                     accepted.append(bits)
@@ -201,7 +216,8 @@ class CaseRun:
             nothing = empty_store(self.context, self.compiled.stored)
             return Candidates(nothing, np.zeros(0, np.uint64), np.zeros(0, np.int64))
         bits = np.concatenate(accepted) if len(accepted) > 1 else accepted[0]
-        store = self._store(parts)
+        with hop("gathering"):
+            store = self._store(parts)
         order = order_parts(self.context, parts, store.type_rank, store.group, len(self.state.groups), store.time)
         if self.program.automaton.counts_positions or self.state.policies.needed:
             number_positions(order, store.group, store.position, self.state.matcher.groups["positions"])
@@ -209,6 +225,10 @@ class CaseRun:
         if automaton.counts_positions and not automaton.has_silences and not self.context.operator.rule.timed_out:
             # An event that no test accepts ends what waits for the very next one; only timed-out output shows that.
             order = order[bits[order] != 0]
+        if self.dead_ends is not None:
+            with hop("dead ends"):
+                bits = self.dead_ends.without(bits, order, store.group, len(self.state.groups), store.time, before)
+                order = order[bits[order] != 0]
         return Candidates(store, bits, order)
 
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
@@ -216,6 +236,9 @@ class CaseRun:
         tests = [(i, t.conditions) for i, t in enumerate(self.program.conditions.tests) if t.event_type == name]
         everywhere = np.uint64(sum(1 << i for i, conditions in tests if not conditions))
         needs_all = bool(everywhere) or self.program.automaton.counts_positions
+        if batch.marks is not None:
+            bits = _chosen_bits(batch.marks, tests) | everywhere
+            return (batch, bits) if needs_all or bits.all() else (batch.take(bits != 0), bits[bits != 0])
         if not needs_all and batch.knows_few([conditions for _, conditions in tests]):
             return self._few(batch, tests)
         masks = [(i, c, mask) for i, c in tests if (mask := batch.mask(c, self.calls)) is not None]
@@ -312,7 +335,10 @@ class CaseRun:
     def _complex(self, matches: Matches, store: Store) -> Batch:
         if len(matches) == 0:
             return no_events(self.context)
-        matches = self._in_order(matches, store)
+        with hop("results"):
+            return self._complex_events(self._in_order(matches, store), store)
+
+    def _complex_events(self, matches: Matches, store: Store) -> Batch:
         scope = self.program.scope
         plain = is_plain(self.case.detect) and not self.context.operator.rule.timed_out
         schemas = self.context.schemas
@@ -332,11 +358,11 @@ class CaseRun:
     def _in_order(self, matches: Matches, store: Store) -> Matches:
         """By time, then by the event that completed them; of rules that run as one, rule by rule."""
         if RULE not in self.context.group_by:
-            return in_order(matches)
+            return in_order(matches) if self.context.in_order else matches
         rules = store.columns[f"group.{RULE}"].to_numpy(zero_copy_only=False)[matches.completing]
         if is_sorted_by(rules, matches.time, matches.completing):
             return matches
-        return matches.take(np.lexsort((matches.completing, matches.time, rules)))
+        return matches.take(lexical_order((matches.completing, matches.time, rules)))
 
     # --- snapshots
 
@@ -439,8 +465,21 @@ def in_order(matches: Matches) -> Matches:
         return matches
     order = np.argsort(matches.completing, kind="stable")  # merges the shards, each of which is in order by itself
     if not is_sorted(matches.time[order]):
-        order = np.lexsort((matches.completing, matches.time))
+        order = lexical_order((matches.completing, matches.time))
     return matches.take(order)
+
+
+def _chosen_bits(marks: Marks, tests: list[tuple[int, Conditions]]) -> U64:
+    """The bits of some tests, each at its place; nearly always they are there already."""
+    places = [(marks.numbers[conditions], to) for to, conditions in tests if conditions]
+    if all(place == to for place, to in places):
+        chosen = sum(1 << to for _, to in places)
+        is_all = chosen == (1 << len(marks.numbers)) - 1
+        return marks.bits if is_all else marks.bits & np.uint64(chosen)
+    bits = np.zeros(len(marks.bits), np.uint64)
+    for place, to in places:
+        bits |= ((marks.bits >> np.uint64(place)) & np.uint64(1)) << np.uint64(to)
+    return bits
 
 
 def _packed(masks: list[tuple[int, Mask]], length: int) -> U64:
@@ -527,16 +566,16 @@ class PatternOperator:
     def process(self, inputs: Mapping[str, Batch], before: int) -> Produced:
         produced = [case.process(inputs, before) for case in self.cases]
         return Produced(
-            _merged([p.events for p in produced]),
-            _merged([p.timed_out for p in produced]),
+            _merged([p.events for p in produced], self.context.in_order),
+            _merged([p.timed_out for p in produced], self.context.in_order),
             min(p.low_watermark for p in produced),
             pa.concat_tables([p.selections for p in produced]) if self.context.provenance else None,
         )
 
 
-def _merged(batches: list[Batch]) -> Batch:
-    """Several batches in order of time."""
+def _merged(batches: list[Batch], in_order: bool) -> Batch:
+    """Several batches as one, in order of time if that is asked for."""
     if len(batches) == 1:
         return batches[0]
     joined = concat(batches)
-    return joined.take(np.argsort(joined.times, kind="stable"))
+    return joined.take(np.argsort(joined.times, kind="stable")) if in_order else joined

@@ -163,6 +163,9 @@ class WindowContent:
             begins = number * self.window.every - self.window.over
             mine = self.context.begins_in_slice(begins, slices)
             event, number = event[mine], number[mine]
+        if self.context.own_us is not None:
+            mine = self.context.begins_in_span(number * self.window.every - self.window.over)
+            event, number = event[mine], number[mine]
         if self.chosen is not None:
             mine = self._chosen(store, event, number)
             event, number = event[mine], number[mine]

@@ -20,11 +20,9 @@ from lark.lexer import PatternRE, PatternStr, TerminalDef
 from situ.core.errors import Place, QuerySyntaxError, SituError
 from situ.graph.query import Query
 from situ.lang.query_files import is_file_name, name_instead_of_query, read_text
+from situ.lang.statements import MAX_DEPTH, is_too_deep, tree_of_statements
 from situ.lang.syntax_errors import point_at, syntax_error
 from situ.lang.tree_to_query import TreeToQuery
-
-#: Levels of nesting (parentheses, chains of operators); every later stage may then simply recurse.
-MAX_DEPTH = 200
 
 
 def parse(text: str | Path, file: str = "<query>") -> Query:
@@ -39,6 +37,8 @@ def parse(text: str | Path, file: str = "<query>") -> Query:
     """
     if isinstance(text, Path):
         return parse(read_text(text), str(text))
+    if (query := _query_of_statements(text, file)) is not None:
+        return query
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:
@@ -56,17 +56,24 @@ def parse(text: str | Path, file: str = "<query>") -> Query:
         raise
 
 
+def _query_of_statements(text: str, file: str) -> Query | None:
+    """The query of a text, by the short way, if there is one; what is wrong with a text, the long way tells."""
+    tree = tree_of_statements(text, _parser())
+    if tree is None:
+        return None
+    try:
+        return TreeToQuery(file).transform(tree)
+    except (SituError, VisitError):
+        return None
+
+
 def _check_depth(tree: Tree[Token], file: str) -> None:
-    open_trees = [(tree, 0)]
-    while open_trees:
-        node, depth = open_trees.pop()
-        if depth > MAX_DEPTH:
-            raise QuerySyntaxError(
-                f"this is nested more than {MAX_DEPTH} levels deep",
-                place=Place(file, node.meta.line, node.meta.column),
-                remedy="Split it into definitions, or write long alternatives as x in (...).",
-            )
-        open_trees.extend((child, depth + 1) for child in node.children if isinstance(child, Tree))
+    if (node := is_too_deep(tree)) is not None:
+        raise QuerySyntaxError(
+            f"this is nested more than {MAX_DEPTH} levels deep",
+            place=Place(file, node.meta.line, node.meta.column),
+            remedy="Split it into definitions, or write long alternatives as x in (...).",
+        )
 
 
 @cache

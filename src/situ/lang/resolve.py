@@ -240,6 +240,12 @@ def _check_interest(subscription: Subscription, streams: tuple[Stream, ...]) -> 
                 place=subscription.place,
                 remedy=did_you_mean(key, attributes),
             )
+    if subscription.leave_after_us == 0:
+        raise QueryError(
+            f"{subscription.name}: nobody stays: `leave after` no time",
+            place=subscription.place,
+            remedy="Write a duration above zero, such as `leave after 30 s`.",
+        )
     if focal is not None and by_name[focal].location is None:
         raise QueryError(
             f"`around {focal}`: the stream has no location",

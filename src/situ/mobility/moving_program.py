@@ -85,9 +85,14 @@ class MovingProgram:
 
     def tests(self, stream: str) -> tuple[Conditions, ...]:
         """What rules ask of single events of a stream; one of them accepts every event that is needed."""
-        readers = self.readers(stream)
-        asked = dict.fromkeys(conditions for reader in readers for conditions in reader.tests()[stream])
-        return ((), *asked) if any(reader.counts_positions for reader in readers) else tuple(asked)
+        asked = self.taken(stream)
+        counts_positions = any(reader.counts_positions for reader in self.readers(stream))
+        return ((), *(conditions for conditions in asked if conditions)) if counts_positions else asked
+
+    def taken(self, stream: str) -> tuple[Conditions, ...]:
+        """What steps ask of single events of a stream: an event that fulfils none of these may be needed, because it
+        has a position, but no step takes it."""
+        return tuple(dict.fromkeys(c for reader in self.readers(stream) for c in reader.tests()[stream]))
 
     @cached_property
     def digest(self) -> str:

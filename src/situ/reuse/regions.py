@@ -111,6 +111,13 @@ class _Horizon(NamedTuple):
     known_us: int
 
 
+class _Failed(NamedTuple):
+    """By interest, when its first span begins that does not suffice, and how many events of the interest it has."""
+
+    since_us: I64
+    events: I64
+
+
 class _Counted(NamedTuple):
     """What is counted, and sums over spans."""
 
@@ -158,85 +165,112 @@ def _decide(
     ground: _Ground, open_regions: I64, heads: I64, asked: Asked, turns: _Turns, serving: Serving, before: I64,
     account: I64, spans: SpanRule, horizon: _Horizon, counted: _Counted,
 ) -> tuple[I64, I64]:  # fmt: skip
-    begun, ended, known_us, counts, sums = turns.begun, turns.ended, horizon.known_us, counted.counts, counted.sums
+    """Go from decision to decision: a span that does not suffice, then an interest that begins, then one that ends."""
     regions, services = _with_room(open_regions), _with_room(before)
     region_count, service_count = len(open_regions), len(before)
-    service_of = np.full(len(asked.start_us), _NONE, np.int64)
-    for service in range(service_count):
-        service_of[before[service, INTEREST]] = service
     for region in range(region_count):
         _open(region, regions, heads)
-    fails_from, fails_with = np.zeros(len(service_of), np.int64), np.zeros(len(service_of), np.int64)
-    failures: list[tuple[int, int, int]] = [(END, END, END) for _ in range(0)]
-    for interest in range(len(service_of)):
-        if not serving.is_covered[interest]:
-            continue
-        tally = _part(serving.tally, serving.first[interest], serving.end[interest])
-        after_us = max(before[service_of[interest], FROM] - 1, horizon.judged_us - spans.length_us)
-        fails_at, fails_from[interest], fails_with[interest] = _first_failure(
-            tally, len(tally.time_us), after_us, known_us, asked.end_us[interest], asked.precision[interest],
-            asked.recall[interest], spans, sums,
-        )  # fmt: skip
-        if fails_at != END:
-            heapq.heappush(failures, (fails_at, int(asked.turn[interest]), interest))
+    service_of = np.full(len(asked.start_us), _NONE, np.int64)
+    service_of[before[:, INTEREST]] = np.arange(service_count)
+    failed = _Failed(np.zeros(len(service_of), np.int64), np.zeros(len(service_of), np.int64))
+    failures = _judge_served(before, service_of, asked, serving, spans, horizon, failed, counted.sums)
     next_begun, next_ended, ignored = 0, 0, np.zeros(3)
     while True:
         fails_at = failures[0][0] if len(failures) else END
-        begins_at = int(asked.start_us[begun[next_begun]]) if next_begun < len(begun) else END
-        ends_at = int(asked.end_us[ended[next_ended]]) if next_ended < len(ended) else END
+        begins_at = int(asked.start_us[turns.begun[next_begun]]) if next_begun < len(turns.begun) else END
+        ends_at = int(asked.end_us[turns.ended[next_ended]]) if next_ended < len(turns.ended) else END
         now_us = min(fails_at, begins_at, ends_at)
         if now_us == END:
             break
-        if fails_at != now_us and begins_at != now_us:
-            interest = int(ended[next_ended])
+        if fails_at == now_us:
+            interest = heapq.heappop(failures)[2]
+            since_us = failed.since_us[interest]
+            services[service_of[interest], UNTIL] = since_us
+            _leave(services[service_of[interest], REGION], now_us, regions, heads)
+            account[asked.tile[interest], EVENTS_SAVED] -= failed.events[interest]
+            counted.counts[FALLBACKS] += 1
+        elif begins_at == now_us:
+            interest = int(turns.begun[next_begun])
+            next_begun += 1
+            since_us = asked.since_us[interest]
+        else:
+            interest = int(turns.ended[next_ended])
             next_ended += 1
             _leave(services[service_of[interest], REGION], now_us, regions, heads)
             continue
-        if fails_at == now_us:
-            interest = heapq.heappop(failures)[2]
-            since_us = fails_from[interest]
-            last = service_of[interest]
-            services[last, UNTIL] = since_us
-            _leave(services[last, REGION], now_us, regions, heads)
-            account[asked.tile[interest], EVENTS_SAVED] -= fails_with[interest]
-            counts[FALLBACKS] += 1
-        else:
-            interest = int(begun[next_begun])
-            next_begun += 1
-            since_us = asked.since_us[interest]
-        if region_count == len(regions):
-            regions = _with_room(regions)
-        if service_count == len(services):
-            services = _with_room(services)
-        until_us = min(known_us, asked.end_us[interest])
+        regions, services = _with_room_for(region_count, regions), _with_room_for(service_count, services)
+        place = len(open_regions) + interest
         region = _serving(
-            interest, len(open_regions) + interest, since_us, now_us, ground, regions, heads, asked, account, spans,
-            counts, ignored,
-        )  # fmt: skip
+            interest, place, since_us, now_us, ground, regions, heads, asked, account, spans, counted.counts, ignored
+        )
         if region == _NONE:
             region = region_count
             region_count += 1
-            reads_from = since_us if asked.end_us[interest] == now_us else min(since_us, now_us - horizon.reach_us)
-            regions[region, PLACE], regions[region, SINCE] = len(open_regions) + interest, reads_from
-            regions[region, TILE], regions[region, OWNER] = asked.tile[interest], interest
-            regions[region, CLOSED], regions[region, SERVES] = END, 0
-            _open(region, regions, heads)
+            _begin(region, interest, place, since_us, now_us, horizon.reach_us, regions, heads, asked)
         else:
-            counts[COVERED] += since_us == asked.since_us[interest]
-            rows = fill(regions[region, PLACE], len(open_regions) + interest, since_us, until_us, ground.events,
-                        ground.places, ground.shape, ground.room)  # fmt: skip
-            fails_at, fails_from[interest], fails_with[interest] = _first_failure(
-                ground.room, rows, since_us - 1, known_us, asked.end_us[interest], asked.precision[interest],
-                asked.recall[interest], spans, sums,
-            )  # fmt: skip
-            if fails_at != END:
-                heapq.heappush(failures, (fails_at, int(asked.turn[interest]), interest))
+            counted.counts[COVERED] += since_us == asked.since_us[interest]
+            until_us = min(horizon.known_us, asked.end_us[interest])
+            rows = fill(regions[region, PLACE], place, since_us, until_us, ground.events, ground.places, ground.shape,
+                        ground.room)  # fmt: skip
+            _judge(interest, ground.room, rows, since_us - 1, asked, spans, horizon, failed, counted.sums, failures)
         regions[region, SERVES] += 1
         services[service_count, INTEREST], services[service_count, REGION] = interest, region
         services[service_count, FROM], services[service_count, UNTIL] = since_us, END
         service_of[interest] = service_count
         service_count += 1
     return regions[:region_count].copy(), services[:service_count].copy()
+
+
+@jit_with_memory
+def _judge_served(
+    before: I64, service_of: I64, asked: Asked, serving: Serving, spans: SpanRule, horizon: _Horizon, failed: _Failed,
+    sums: F64,
+) -> list[tuple[int, int, int]]:  # fmt: skip
+    """Judge the spans of interests that another one's region serves already; returns a heap of those that do not
+    suffice: when each closes, and whose it is."""
+    failures: list[tuple[int, int, int]] = [(END, END, END) for _ in range(0)]
+    for interest in range(len(service_of)):
+        if serving.is_covered[interest]:
+            tally = _part(serving.tally, serving.first[interest], serving.end[interest])
+            after_us = max(before[service_of[interest], FROM] - 1, horizon.judged_us - spans.length_us)
+            rows = len(tally.time_us)
+            _judge(interest, tally, rows, after_us, asked, spans, horizon, failed, sums, failures)
+    return failures
+
+
+@jit_with_memory
+def _judge(
+    interest: int, tally: Tally, rows: int, after_us: int, asked: Asked, spans: SpanRule, horizon: _Horizon,
+    failed: _Failed, sums: F64, failures: list[tuple[int, int, int]],
+) -> None:  # fmt: skip
+    """Judge the spans of an interest that begin after a time; if one does not suffice, a decision is due when it
+    closes."""
+    fails_at, failed.since_us[interest], failed.events[interest] = _first_failure(
+        tally, rows, after_us, horizon.known_us, asked.end_us[interest], asked.precision[interest],
+        asked.recall[interest], spans, sums,
+    )  # fmt: skip
+    if fails_at != END:
+        heapq.heappush(failures, (fails_at, int(asked.turn[interest]), interest))
+
+
+@jit
+def _begin(
+    region: int, interest: int, place: int, since_us: int, now_us: int, reach_us: int, regions: I64, heads: I64,
+    asked: Asked,
+) -> None:  # fmt: skip
+    """Let an interest be a region. It reads as far back as one that begins now, so that it can serve that; unless its
+    interest ends at once."""
+    reads_from = since_us if asked.end_us[interest] == now_us else min(since_us, now_us - reach_us)
+    regions[region, PLACE], regions[region, SINCE] = place, reads_from
+    regions[region, TILE], regions[region, OWNER] = asked.tile[interest], interest
+    regions[region, CLOSED], regions[region, SERVES] = END, 0
+    _open(region, regions, heads)
+
+
+@jit_with_memory
+def _with_room_for(count: int, rows: I64) -> I64:
+    """Rows of which the first `count` are in use, with room for one more."""
+    return _with_room(rows) if count == len(rows) else rows
 
 
 @jit_with_memory

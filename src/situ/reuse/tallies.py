@@ -86,6 +86,9 @@ class SpanEvents:
         order = np.argsort(times_us, kind="stable")
         return cls(times_us[order], x[order], y[order], opens[order])
 
+    def take(self, rows: npt.NDArray[np.bool_]) -> SpanEvents:
+        return SpanEvents(self.times_us[rows], self.x[rows], self.y[rows], self.opens[rows])
+
     def since(self, since_us: int) -> SpanEvents:
         """Without the events before a time."""
         first = int(np.searchsorted(self.times_us, since_us))

@@ -2,6 +2,7 @@
 
     DIR/authority.crt  authority.key     the key signs further certificates: keep it where no site runs
     DIR/sites/<site>/  network.crt  site.crt  site.key      a site needs this folder, and no other
+    DIR/producers/<producer>/  as those of sites: for a process that pushes events to a site
     DIR/control/       network.crt  site.crt  site.key      for `situ deploy`, `situ status` and `situ stop`
 
 A certificate has one alternative name, which says for which site it is. Servers read it to know who talks to them, and
@@ -44,6 +45,11 @@ def identity_of(site: str) -> str:
     return f"{hashlib.sha256(site.encode()).hexdigest()[:32]}.site.situ"
 
 
+def producer_identity(producer: str) -> str:
+    """The name in a producer's certificate: no site's, whatever the producer is called."""
+    return f"{hashlib.sha256(producer.encode()).hexdigest()[:32]}.producer.situ"
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """What a process shows, and by what it judges others: three PEM texts. `identity` is the name in its own one."""
@@ -82,6 +88,16 @@ class Credentials:
         return cls(network, certificate, key, identity, own.not_valid_after_utc)
 
 
+def make_producer_keys(producers: Sequence[str], directory: Path, days: int = DAYS) -> dict[str, Path]:
+    """Makes certificates for producers, by the authority in a directory; gives the folder of each."""
+    require_cryptography()
+    authority, authority_key = _authority(directory, days)
+    folders = {name: directory / "producers" / folder_of(name) for name in producers}
+    for name, folder in folders.items():
+        _make_folder(folder, name, producer_identity(name), authority, authority_key, days)
+    return folders
+
+
 def make_keys(sites: Sequence[str], directory: Path, days: int = DAYS) -> dict[str, Path]:
     """Makes certificates for all sites and for control; gives the folder of each, by site, with "" for control.
 
@@ -95,18 +111,28 @@ def make_keys(sites: Sequence[str], directory: Path, days: int = DAYS) -> dict[s
     authority, authority_key = _authority(directory, days)
     folders = {site: directory / "sites" / folder_of(site) for site in sites} | {"": directory / "control"}
     for site, folder in folders.items():
-        if folder.exists():
-            continue
-        unfinished = folder.with_name(f".{folder.name}.tmp")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        PRIVATE.make_directory(unfinished)
         identity, common_name = (identity_of(site), site) if site else (CONTROL, "control")
-        certificate, key = _issue(common_name, identity, authority, authority_key, days)
-        _write(
-            unfinished, {NETWORK_FILE: _pem(authority), CERTIFICATE_FILE: _pem(certificate), KEY_FILE: _key_pem(key)}
-        )
-        unfinished.rename(folder)  # a folder is there whole, or not at all
+        _make_folder(folder, common_name, identity, authority, authority_key, days)
     return folders
+
+
+def _make_folder(
+    folder: Path,
+    common_name: str,
+    identity: str,
+    authority: Certificate,
+    authority_key: EllipticCurvePrivateKey,
+    days: int,
+) -> None:
+    """A folder with certificate and key, unless it is there: whole, or not at all."""
+    if folder.exists():
+        return
+    unfinished = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    PRIVATE.make_directory(unfinished)
+    certificate, key = _issue(common_name, identity, authority, authority_key, days)
+    _write(unfinished, {NETWORK_FILE: _pem(authority), CERTIFICATE_FILE: _pem(certificate), KEY_FILE: _key_pem(key)})
+    unfinished.rename(folder)
 
 
 def folder_of(site: str) -> str:

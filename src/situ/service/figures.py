@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+
+from situ.reuse.totals import Totals
 
 
 @dataclass(frozen=True, slots=True)
 class StreamCounts:
     """What is counted in a micro-batch, and over all of them, in the words of `situ.runtime.spark.stages.metrics`.
+    `reuse` is what consumers have shared, of all subscriptions that ask for a quality.
 
-    >>> StreamCounts(input=2, late=1) + StreamCounts(input=3)  # doctest: +NORMALIZE_WHITESPACE
-    StreamCounts(input=5, candidates=0, complex_events=0, timed_out=0, late=1, rejected=0, failed_calls=0, duplicates=0,
-           interests=0, covered=0)
+    >>> counts = StreamCounts(input=2, reuse=Totals(interests=4)) + StreamCounts(input=3, reuse=Totals(interests=1))
+    >>> counts.input, counts.reuse.interests
+    (5, 5)
     """
 
     input: int = 0
@@ -22,8 +25,7 @@ class StreamCounts:
     rejected: int = 0
     failed_calls: int = 0
     duplicates: int = 0
-    interests: int = 0
-    covered: int = 0
+    reuse: Totals = field(default_factory=Totals)
 
     def __add__(self, other: StreamCounts) -> StreamCounts:
         return StreamCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(StreamCounts)))

@@ -51,7 +51,7 @@ def metrics_to_text(metrics: Iterable[Metric]) -> str:
 
 def _metrics(totals: StreamTotals, running: bool) -> Iterator[Metric]:
     last, state, latency = totals.last, totals.last_with_state, totals.last_with_latency
-    counts = totals.counts
+    counts, reuse = totals.counts, totals.counts.reuse
     counters: dict[str, tuple[str, int]] = {
         "situ_input_rows_total": ("Rows read from all streams.", counts.input),
         "situ_candidates_total": ("Events that some rule asked for.", counts.candidates),
@@ -61,8 +61,14 @@ def _metrics(totals: StreamTotals, running: bool) -> Iterator[Metric]:
         "situ_rejected_rows_total": ("Rows that did not fit the declaration of their stream.", counts.rejected),
         "situ_failed_calls_total": ("Calls of functions of your own that failed and gave null.", counts.failed_calls),
         "situ_duplicates_total": ("Events dropped because they were delivered before.", counts.duplicates),
-        "situ_interests_total": ("Interests of subscriptions whose consumers share.", counts.interests),
-        "situ_covered_interests_total": ("Interests that were served by the regions of others.", counts.covered),
+        "situ_interests_total": ("Interests of subscriptions whose consumers share.", reuse.interests),
+        "situ_covered_interests_total": ("Interests that began in the regions of others.", reuse.covered),
+        "situ_untried_interests_total": ("Interests that went their own ways: reuse did not pay.", reuse.untried),
+        "situ_regions_total": ("Regions that were processed for those who share.", reuse.regions),
+        "situ_regions_tried_total": ("Regions that were judged for an interest.", reuse.tried),
+        "situ_region_events_total": ("Events that regions read.", reuse.events_read),
+        "situ_interest_events_total": ("Events that interests would have read, each alone.", reuse.events_asked),
+        "situ_spans_alone_total": ("Spans below what was asked, and processed alone.", reuse.fallbacks),
         "situ_micro_batches_total": ("Micro-batches done.", totals.micro_batches),
         "situ_rule_changes_total": ("Changes of rules that took effect.", totals.rule_changes),
     }
@@ -74,6 +80,9 @@ def _metrics(totals: StreamTotals, running: bool) -> Iterator[Metric]:
         "How long micro-batches took.",
         {"_sum": totals.seconds, "_count": totals.micro_batches},
     )
+    for measure, total in (("precision", reuse.precision), ("recall", reuse.recall)):
+        about = f"The {measure} of the spans that the regions of others served."
+        yield f"situ_span_{measure}", "summary", about, {"_sum": total, "_count": reuse.spans}
     gauges: dict[str, tuple[str, _Value]] = {
         "situ_running": ("Whether the streaming query runs.", int(running)),
         "situ_last_micro_batch_duration_seconds": ("The last micro-batch.", last.seconds if last else None),

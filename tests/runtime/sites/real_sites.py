@@ -160,9 +160,9 @@ def run_to_end(sites: LocalSites, between: Callable[[], None] = lambda: None, se
     control, restarts = Control(sites.control, sites.addresses), 0
     deployed = False
     for _ in range(10_000):
-        for name in sites.ended():
-            restarts += 1
-            sites.start([name])
+        if ended := sites.ended():
+            restarts += len(ended)
+            sites.start(ended)
         if not deployed:
             try:
                 control.deploy(setting.plan(), setting.network.names)
@@ -180,3 +180,8 @@ def is_over(report: dict[str, object]) -> bool:
     versions = report["versions"]
     assert isinstance(versions, dict)
     return bool(versions) and all(version["over"] for version in versions.values())
+
+
+def until(holds: Callable[[], bool], looks: int = 5_000) -> None:
+    """Looks until something holds."""
+    assert any(holds() for _ in range(looks))

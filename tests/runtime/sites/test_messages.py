@@ -162,3 +162,18 @@ def test_a_plan_with_a_damaged_field_is_refused(field: str) -> None:
         except PlanError:
             continue
         assert json.loads(plan_to_json(plan))[field] == value
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_rows_that_would_become_larger_than_they_came_are_refused(compression: str) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, ROWS.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_batch(ROWS)
+    with pytest.raises(MessageError, match="rows are compressed"):
+        checked_rows(sink.getvalue().to_pybytes(), ROWS.schema, 3)
+
+
+def test_a_dictionary_is_no_row() -> None:
+    rows = pa.record_batch({"a": pa.array(["x", "y"]).dictionary_encode()})
+    with pytest.raises(MessageError, match="a dictionary is among the rows"):
+        checked_rows(write_rows(rows), rows.schema, 2)

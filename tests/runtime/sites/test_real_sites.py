@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-import signal
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +21,7 @@ from runtime.sites.real_sites import (
     plan,
     results,
     run_to_end,
-    six_hosts,
+    until,
     write_events,
 )
 from situ.runtime.sites.deployed_plan import OperatorPlace
@@ -102,24 +99,6 @@ def test_kills_at_named_points(tmp_path: Path, point: str, number: int, setting:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("seed", range(4))
-def test_kills_at_random_moments_of_six_sites(tmp_path: Path, seed: int) -> None:
-    rng, setting = random.Random(seed), six_hosts()
-    files = write_events(tmp_path, 20_000, seed, setting)
-    left = {"kills": 5}
-    with local_sites(tmp_path, files, setting=setting) as sites:
-
-        def kill() -> None:
-            if left["kills"] and rng.random() < 0.5:
-                left["kills"] -= 1
-                sites.kill(rng.choice(list(sites.sites)), signal.SIGKILL)
-
-        run_to_end(sites, kill, setting)
-    assert not left["kills"]
-    assert results(tmp_path / "out") == expected(files)
-
-
-@pytest.mark.storm
 @pytest.mark.parametrize("name", ["north", "town"])
 def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, name: str) -> None:
     files = write_events(tmp_path, rows=5_000, seed=11)
@@ -131,27 +110,9 @@ def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, nam
 
 
 @pytest.mark.storm
-def test_a_partition_and_a_site_that_is_away(tmp_path: Path) -> None:
-    files = write_events(tmp_path, rows=5_000, seed=7)
-    looks = {"count": 0}
-    with local_sites(tmp_path, files) as sites:
-
-        def cut_and_heal() -> None:
-            looks["count"] += 1
-            if looks["count"] in (1, 20):
-                for (a, b), link in sites.links.items():
-                    if "town" in (a, b):
-                        link.cut(reset=looks["count"] == 1) if looks["count"] == 1 else link.heal()
-
-        run_to_end(sites, cut_and_heal)
-    assert looks["count"] >= 20
-    assert results(tmp_path / "out") == expected(files)
-
-
-@pytest.mark.storm
 def test_a_directory_that_is_set_back_is_refused_by_those_who_are_ahead(tmp_path: Path) -> None:
     files = write_events(tmp_path, rows=5_000, seed=9)
-    with local_sites(tmp_path, files, {"north": ("after", 15)}) as sites:
+    with local_sites(tmp_path, files, {"north": ("read", 5)}) as sites:
         control = Control(sites.control, sites.addresses)
         journal = sites.sites["north"].directory / "journal"
         sites.kill("north")
@@ -159,15 +120,10 @@ def test_a_directory_that_is_set_back_is_refused_by_those_who_are_ahead(tmp_path
         sites.start(["north"])
         control.deploy(plan(), NETWORK.names)
         until(lambda: bool(control.status("town")) and "north" in sites.ended())
-        until(lambda: control.status("town")["versions"]["1"]["read"]["events/Reading/north/1"]["committed"] > 0)
+        assert control.status("town")["versions"]["1"]["read"]["events/Reading/north/1"]["committed"] > 0
         shutil.rmtree(journal)
         shutil.copytree(tmp_path / "old copy", journal)
         sites.start(["north"])
         control.deploy(plan(), NETWORK.names)  # it knows of none any more
         until(lambda: "set back" in control.status("town")["peers"]["north"])
         assert control.status("south")["peers"]["town"] == "heard"
-
-
-def until(holds: Callable[[], bool], looks: int = 5_000) -> None:
-    """Looks until something holds."""
-    assert any(holds() for _ in range(looks))

@@ -20,6 +20,7 @@ from situ.io.mqtt.address import MqttAddress
 from situ.runtime.sites.sources import arriving_files, bounded_files
 from situ.runtime.sites.sources.arriving_files import ArrivingFiles
 from situ.runtime.sites.sources.bounded_files import BoundedFiles
+from situ.runtime.sites.sources.directory_watch import DirectoryWatch
 from situ.runtime.sites.sources.mqtt_messages import MqttMessages
 from situ.runtime.sites.sources.source import SiteSource, SourceRows, slices
 
@@ -127,9 +128,38 @@ def test_a_list_whose_last_line_is_cut_is_mended(tmp_path: Path) -> None:
         file.write(b'"b.c')
     (incoming / "b.csv").write_text("n,name\n6,a\n")
     assert numbers(read(ArrivingFiles(incoming, STREAM, work), position)) == [6]
+
+
+def test_a_list_that_the_disk_has_lost_stands_in_the_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    incoming, work = tmp_path / "incoming", tmp_path / "work"
+    incoming.mkdir()
+    for name in ("b", "a", "d", "c"):
+        (incoming / f"{name}.csv").write_text(f"n,name\n{ord(name)},x\n")
+    whole = read(ArrivingFiles(incoming, STREAM, work))
+    for lost in (b"", b'"b.csv"\n', b'"b.csv"\n\0\0\n"a.csv"\n'):
+        for k, piece in enumerate(whole):
+            (work / "files.jsonl").write_bytes(lost)
+            assert numbers(read(ArrivingFiles(incoming, STREAM, work), piece.position)) == numbers(whole[k + 1 :])
+    monkeypatch.setattr(arriving_files, "_NAMES", 1)
+    (work / "files.jsonl").unlink()
+    *_, last = read(ArrivingFiles(incoming, STREAM, work))
     (work / "files.jsonl").write_text("")
-    with pytest.raises(StateError, match="files were read"):
-        read(ArrivingFiles(incoming, STREAM, work), position)
+    with pytest.raises(StateError, match="3 files were read, and the list has 0"):
+        read(ArrivingFiles(incoming, STREAM, work), last.position)
+
+
+def test_a_directory_tells_of_files_that_come(tmp_path: Path) -> None:
+    watch = DirectoryWatch(tmp_path)
+    assert watch.works
+    assert watch.names(0) == []
+    (tmp_path / "a.csv").write_text("n,name\n")
+    (tmp_path / "a.csv").rename(tmp_path / "b.csv")
+    assert watch.names(60) == ["a.csv", "b.csv"]
+    (tmp_path / "folder").mkdir()
+    assert watch.names(0) == []  # made, not moved in
+    (tmp_path / "folder").rename(tmp_path / "other")
+    assert watch.names(60) is None
+    watch.close()
 
 
 def test_a_directory_that_does_not_fit_at_first_is_refused(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ def test_storms_with_pulls(block: int) -> None:
 
 
 #: Seeds that found a bug once: a source held by what only a snapshot forgets, a hello that was overtaken by the next
-#: life's, a site that was asked about a version that it had forgotten, a log without credit that others waited for.
-HARD = [13, 116, 85, 368]
+#: life's, a site that was asked about a version that it had forgotten, a log without credit that others waited for, a
+#: promise that was lost, after which nothing came.
+HARD = [13, 116, 85, 368, 2_000_002]
 
 
 def test_storms_that_were_hard() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import random
+import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from situ.runtime.sites.wire.frames import SCHEMA, Frame, FrameError, to_wire
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import PeerConnection, SiteAddress, ask, client_of
 from situ.runtime.sites.wire.proxy import LinkQuality, Proxies
+from situ.service import certificates
 from situ.service.certificates import CONTROL, Credentials, identity_of, make_keys
 
 SITES = ("edge", "hub", "root")
@@ -162,6 +165,44 @@ def test_a_stranger_is_refused(keys: dict[str, Path], hub: Endpoint, received: R
         reason = received.told.get(timeout=WAIT_S)
         outgoing.close()
         assert "another network" in reason
+    assert received.frames.empty()
+
+
+def test_an_expired_certificate_is_refused_at_the_handshake(
+    received: Received, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an authority whose own certificate holds: that of a site, and that of the site that it calls."""
+    long_ago = datetime.now(UTC) - timedelta(days=10)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return long_ago
+
+    with monkeypatch.context() as patch:
+        patch.setattr(certificates, "datetime", Clock)
+        make_keys([], tmp_path / "keys")
+        for name in certificates.AUTHORITY_FILES:
+            (tmp_path / "old").mkdir(exist_ok=True)
+            shutil.copy(tmp_path / "keys" / name, tmp_path / "old")
+        expired = make_keys(SITES, tmp_path / "old", days=1)
+    keys = make_keys(SITES, tmp_path / "keys")
+    with pytest.raises(InputError, match="the certificate has expired"):
+        Credentials.read(expired["edge"], identity_of("edge"))
+
+    def once_valid(site: str) -> Identities:
+        return Identities.of(site, SITES, Credentials.read(expired[site], identity_of(site), now=long_ago))
+
+    hub = Endpoint("127.0.0.1", 0, identities(keys, "hub"), received.receive, received.answer)
+    edge = received.outgoing(once_valid("edge"), hub.port)
+    assert "does not take this site's certificate (expired" in received.told.get(timeout=WAIT_S)
+    edge.close()
+    hub.close()
+    hub = Endpoint("127.0.0.1", 0, once_valid("hub"), received.receive, received.answer)
+    edge = received.outgoing(identities(keys, "edge"), hub.port)
+    assert received.told.get(timeout=WAIT_S) == "its certificate has expired"
+    edge.close()
+    hub.close()
     assert received.frames.empty()
 
 

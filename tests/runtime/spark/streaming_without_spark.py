@@ -20,7 +20,7 @@ from runtime.spark.without_spark import partitions
 from situ.core.functions import default
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
-from situ.io.rows.conform import conform
+from situ.io.rows.conform import Conformed, conform
 from situ.kernel.batch import Batch
 from situ.lang.unparse import unparse
 from situ.runtime.spark.plan.plan import Read, SparkPlan, plan_on_spark
@@ -28,7 +28,7 @@ from situ.runtime.spark.stages.batch_stage import MARKS_PER_COLUMN, mark_columns
 from situ.runtime.spark.stages.output import FIGURES, KINDS, TaggedOutput
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
 from situ.runtime.spark.stages.shards import FINISHED, rows_of
-from situ.runtime.spark.stages.stream_packer import StreamPacker
+from situ.runtime.spark.stages.stream_packer import PartPacker, StreamPacker
 from situ.runtime.spark.stages.stream_stage import Packet, StreamStage
 from strategies import SECOND, Rows, random_scenario
 
@@ -53,7 +53,8 @@ class StreamingQuery:
     figures: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.plan: SparkPlan = plan_on_spark(self.graph)
+        # As if there were many rules: conditions are judged by an index.
+        self.plan: SparkPlan = plan_on_spark(self.graph, most_in_catalyst=self.rng.choice([0, 100]))
         self.output = TaggedOutput.of(
             self.plan.contexts(default), True, streams=tuple(stream.name for stream in self.graph.streams)
         )
@@ -89,10 +90,16 @@ class StreamingQuery:
         return found_in(self.graph, self.output, pa.concat_tables(results))
 
     def _packed(self, tables: Mapping[str, pa.Table]) -> Iterator[Packet]:
+        """Rows come through Catalyst, or are read and packed in one place."""
         for read in self.plan.stream_reads:
             if read.stream.name in tables:
                 packer = StreamPacker(read, self.plan, self.shards, len(self.stages), self.output, _reject)
-                for partition in partitions(crossing_of_stream(read, tables[read.stream.name]), self.rng):
+                table = tables[read.stream.name]
+                if self.rng.random() < 0.5:
+                    for partition in partitions(table, self.rng):
+                        yield from _packets(PartPacker(packer, _PartReader(read.stream)).pack(iter(partition)))
+                    continue
+                for partition in partitions(crossing_of_stream(read, table), self.rng):
                     yield from _packets(packer.pack(iter(partition)))
 
     def _run(self, stage: StreamStage, packets: list[Packet], now: float) -> Iterator[Packet]:
@@ -125,6 +132,18 @@ class StreamingQuery:
         if step.idle_at is not None:
             self.timers[place] = step.idle_at
         return made
+
+
+@dataclass(frozen=True)
+class _PartReader:
+    """Rows of a table as what situ reads itself."""
+
+    stream: Stream
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[Conformed]:
+        part = conform(batch, self.stream)
+        rejected = _reject(pa.record_batch({"row": part.rejected.column("_row").combine_chunks()}))
+        yield Conformed(part.events, part.times, pa.Table.from_batches([rejected]))
 
 
 def found_in(graph: OperatorGraph, output: TaggedOutput, events: pa.Table) -> Found:
@@ -175,7 +194,8 @@ def crossing_of_stream(read: Read, table: pa.Table) -> pa.Table:
         width = next(type_ for bits, type_ in _WIDTHS.items() if len(some) <= bits)
         bits = np.bitwise_or.reduce([mask.astype(np.int64) << i for i, mask in enumerate(some)])
         crossing.append(pa.array(bits.astype(width)))
-    taken = pa.array(_taken(read, judged)) if read.takers else None
+    crosses = np.ones(len(batch), np.bool_) if read.indexed or not read.takers else _taken(read, judged)
+    taken = pa.array(crosses)
     crossing += [pc.if_else(taken, columns[name], pa.scalar(None, columns[name].type)) for name in read.columns]
     misfits = pa.array(conformed.rejected.column("_row").to_pylist(), pa.string())
     crossing = [pa.concat_arrays([column, pa.nulls(len(misfits), column.type)]) for column in crossing]

@@ -30,20 +30,22 @@ from situ.runtime.spark.stages.output import COMPLEX_EVENT, TaggedOutput
 Piece = dict[str, pa.Table]
 
 
-def pieces_of(rng: np.random.Generator, events: dict[str, list[Row]]) -> list[Piece]:
+def pieces_of(
+    rng: np.random.Generator, events: dict[str, list[Row]], schema: pa.Schema = SCHEMA, most: int = 12
+) -> list[Piece]:
     """Micro-batches, out of order within the watermark, and last one that lets all time pass."""
     waiting = {name: by_arrival(rng, rows) for name, rows in events.items()}
     pieces = []
     while any(waiting.values()):
         piece = {}
         for name in waiting:
-            number = int(rng.integers(0, 12))
+            number = int(rng.integers(0, most))
             rows, waiting[name] = waiting[name][:number], waiting[name][number:]
             if rows:
-                piece[name] = pa.Table.from_pylist(rows, SCHEMA)
+                piece[name] = pa.Table.from_pylist(rows, schema)
         pieces.append(piece)
     end = {"id": 0, "x": None, "y": 0.0, "v": 0, "ts": 1000}
-    return [*pieces, {name: pa.Table.from_pylist([end], SCHEMA) for name in events}]
+    return [*pieces, {name: pa.Table.from_pylist([end], schema) for name in events}]
 
 
 def found_by(text: str, pieces: list[Piece]) -> list[Delivered]:

@@ -7,7 +7,7 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import Row
 
 from situ.core.errors import InputError
+from situ.reuse.totals import Totals
 from situ.runtime.spark.follow import serve_metrics as serve_metrics_module
 from situ.runtime.spark.follow.progress import ProgressFeed, micro_batch
 from situ.runtime.spark.follow.serve_metrics import serve_metrics
@@ -31,8 +32,7 @@ OBSERVED = Row(
     rejected=1,
     failed_calls=7,
     duplicates=6,
-    interests=9,
-    covered=8,
+    **{f"reuse_{f.name}": number for number, f in enumerate(fields(Totals), 1)},
     state_bytes=9368,
     largest_shard_bytes=5048,
     largest_shard_candidates=2,
@@ -67,7 +67,8 @@ def batch(number: int, observed: Any = OBSERVED, ms: int = 700) -> MicroBatch:
 
 def test_a_micro_batch() -> None:
     found = batch(3)
-    said = OBSERVED.asDict() | {"watermark": 25.0}
+    said = {name: value for name, value in OBSERVED.asDict().items() if not name.startswith("reuse_")}
+    said |= {"watermark": 25.0, "reuse": Totals(*range(1, 12))}
     assert found == MicroBatch(number=3, begun=1_772_359_203.25, seconds=0.7, **said)
     assert found.skew == pytest.approx(4 / 3)
 
@@ -239,8 +240,18 @@ def test_the_text_of_a_run() -> None:
         "situ_rejected_rows_total": 2,
         "situ_failed_calls_total": 14,
         "situ_duplicates_total": 12,
-        "situ_interests_total": 18,
-        "situ_covered_interests_total": 16,
+        "situ_interests_total": 2,
+        "situ_covered_interests_total": 4,
+        "situ_regions_total": 6,
+        "situ_interest_events_total": 8,
+        "situ_region_events_total": 10,
+        "situ_regions_tried_total": 12,
+        "situ_untried_interests_total": 14,
+        "situ_spans_alone_total": 18,
+        "situ_span_precision_sum": 20,
+        "situ_span_precision_count": 16,
+        "situ_span_recall_sum": 22,
+        "situ_span_recall_count": 16,
         "situ_micro_batches_total": 2,
         "situ_rule_changes_total": 2,
         "situ_micro_batch_duration_seconds_sum": 1.0,

@@ -23,7 +23,7 @@ from situ.runtime.spark.stages.shards import begin_packets
 def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng: random.Random) -> pa.Table:
     """The tagged table of a query, with all definitions. Rows come in any order, in any number of partitions and
     batches; shards come to tasks at random."""
-    plan = plan_on_spark(graph)
+    plan = plan_on_spark(graph, most_in_catalyst=rng.choice([0, 100]))
     output = output_without_spark(graph)
     shards = rng.choice([1, 2, 5, 40])
     moving_shards = rng.choice([1, 2, 5])
@@ -35,7 +35,12 @@ def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng:
     for stage in plan.stages:
         run = StageRun(plan, stage.number, shards, moving_shards, output, functions_used(graph, default))
         packets = [made for task in shuffled(packets, max(shards, moving_shards), rng) for made in run.run(iter(task))]
-    events = pa.Table.from_batches(packets, pa.schema(list(output.fields.items())))
+    return tagged_table(output, packets)
+
+
+def tagged_table(output: TaggedOutput, rows: list[pa.RecordBatch]) -> pa.Table:
+    """The rows that leave Python as one table, with words for tags."""
+    events = pa.Table.from_batches(rows, pa.schema(list(output.fields.items())))
     for column, words in (("_kind", KINDS), ("_name", output.names)):
         spelt = pa.array([words[number] for number in events.column(column).to_pylist()], pa.string())
         events = events.set_column(events.column_names.index(column), column, spelt)
@@ -64,7 +69,7 @@ def crossing(read: Read, table: pa.Table) -> pa.Table:
         crossing.append(pa.array(np.bitwise_or.reduce(bits)))
     crossing += [columns[name] for name in read.columns]
     rows = pa.table(crossing, names=[f"c{n}" for n in range(len(crossing))])
-    return rows.filter(pa.array(np.logical_or.reduce(judged))) if read.filtered else rows
+    return rows.filter(pa.array(np.logical_or.reduce(judged))) if read.filtered and not read.indexed else rows
 
 
 def partitions(rows: pa.Table, rng: random.Random) -> Iterator[list[pa.RecordBatch]]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from situ.core.errors import InputError
+from situ.core.types import INT, STRING
 from situ.graph.query import Stream
 from situ.io.rows.conform import (
     Conformed,
@@ -66,11 +67,7 @@ class ParquetFile:
         time_type = type_found(time, stream, self.schema, str(self.path))
         if not (pa.types.is_timestamp(time_type) or pa.types.is_signed_integer(time_type)):
             return None
-        columns = [i for i in range(len(self.metadata.schema)) if self.metadata.schema.column(i).path == time.column]
-        if len(columns) > 1:  # a name with a dot looks like a nested field
-            return None
-        self._require_readable(row_group, time.column)
-        statistics = self.metadata.row_group(row_group).column(columns[0]).statistics
+        statistics = self._statistics(row_group, time.column)
         if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
             return None
         ends = {stream.time: pa.array([statistics.min_raw, statistics.max_raw], time_type)}
@@ -84,6 +81,28 @@ class ParquetFile:
             return False
         groups = [group for group in range(self.metadata.num_row_groups) if self.metadata.row_group(group).num_rows]
         return all(self.time_range(group, stream) is not None for group in groups)
+
+    def bounds(self, row_group: int, attribute: str, stream: Stream) -> tuple[int, int] | tuple[str, str] | None:
+        """The smallest and the largest value of an attribute in a row group, where it is declared as int or string and
+        its column is one; None where they are not known."""
+        (declared,) = (a for a in stream.attributes if a.name == attribute)
+        type_ = type_found(declared, stream, self.schema, str(self.path))
+        is_whole = declared.type is INT and pa.types.is_signed_integer(type_)
+        if not is_whole and not (declared.type is STRING and pa.types.is_string(type_)):
+            return None
+        statistics = self._statistics(row_group, declared.column)
+        if statistics is None or not statistics.has_min_max:
+            return None
+        bounds: tuple[int, int] | tuple[str, str] = statistics.min, statistics.max
+        return bounds if isinstance(statistics.min, int if is_whole else str) else None
+
+    def _statistics(self, row_group: int, column: str) -> pq.Statistics | None:
+        """What the footer says of a column, if its name says which one it is."""
+        columns = [i for i in range(len(self.metadata.schema)) if self.metadata.schema.column(i).path == column]
+        if len(columns) != 1:  # a name with a dot looks like a nested field
+            return None
+        self._require_readable(row_group, column)
+        return self.metadata.row_group(row_group).column(columns[0]).statistics
 
     def _require_readable(self, row_group: int, column: str) -> None:
         """InputError if a column's part of the footer is damaged. Arrow ends the process where statistics of such a

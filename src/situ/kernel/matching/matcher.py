@@ -42,21 +42,10 @@ from situ.kernel.arrays import (
     Silences,
 )
 from situ.kernel.matching.machine import host_address
-from situ.kernel.matching.match import (
-    DONE,
-    FIRED_FULL,
-    NODES_FULL,
-    RUNS_FULL,
-    SILENCES_FULL,
-    begin_all,
-    compact_nodes,
-    match,
-    oldest_start,
-    pass_silences,
-    pass_time,
-    path_lengths,
-    write_paths,
-)
+from situ.kernel.matching.match import match, pass_time
+from situ.kernel.matching.partial_matches import DONE, FIRED_FULL, NODES_FULL, RUNS_FULL, SILENCES_FULL
+from situ.kernel.matching.paths import compact_nodes, oldest_start, path_lengths, write_paths
+from situ.kernel.matching.silences import begin_all, pass_silences
 from situ.kernel.program.conditions import STACK_DEPTH
 from situ.kernel.program.program import Program
 
@@ -168,9 +157,7 @@ class Shard:
         """A shard without partial matches: one of so many."""
         counters = np.zeros(COUNTERS, np.int64)
         counters[FREE], counters[EARLIEST], counters[SHARD], counters[SHARDS] = -1, END, number, shards
-        pool = _records(RUN, POOL)
-        pool["state"] = -1
-        return cls(pool, _records(NODE, 4 * POOL), _records(SILENCE, 1), counters, reserve)
+        return cls(_records(RUN, POOL), _records(NODE, 4 * POOL), _records(SILENCE, 1), counters, reserve)
 
     def run(self, new: NewEvents, code: Code, events: Events, groups: Groups, host: int) -> Matches:
         """Offer the new events of its groups. Returns the matches that they complete or whose deadline they pass."""
@@ -178,6 +165,8 @@ class Shard:
         fired = _records(FIRED, max(1024, expected))
         if len(self.nodes) < expected:  # less often full, so that fewer pieces are joined
             self._grow_nodes(expected)
+        if len(self.runs) < expected // 4:
+            self._grow_runs(expected // 4)
         machine = Machine(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8), host)
         pieces: list[Matches] = []
         at, status = 0, -1
@@ -279,7 +268,6 @@ class Shard:
         before = len(self.runs)
         self.reserve((2 * before + room) * RUN.itemsize)
         self.runs = _grown(self.runs, 2 * before + room)
-        self.runs["state"][before:] = -1
 
     def _make_room_for_nodes(self, room: int) -> None:
         self.compact_nodes()

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from situ.kernel.arrays import I64
+from situ.kernel.arrays import I64, U64
 from situ.kernel.matching.machine import jit
 
 #: For rows of the event type with this rank, the values that decide between equal times, most important first.
@@ -85,6 +85,64 @@ def number_positions(order: I64, group: I64, position: I64, following: I64) -> N
         following[group[row]] += 1
 
 
+#: Bits of a key that one pass of a radix sort looks at: its counts stay in the processor's first cache.
+_DIGIT_BITS = 11
+#: Fewer rows than these are sorted by comparing them.
+_FEW_ROWS = 512
+
+
+def lexical_order(columns: Sequence[np.ndarray]) -> I64:
+    """Rows by several columns of whole numbers, the last one first, stable: what `np.lexsort` gives, in linear time.
+
+    >>> lexical_order([np.array([3, 1, 2, 1]), np.array([0, 1, 0, 0])]).tolist()
+    [3, 2, 0, 1]
+    """
+    length = len(columns[0])
+    if length < _FEW_ROWS:
+        order: I64 = np.lexsort(columns)
+        return order
+    order = np.arange(length)
+    scratch = np.empty(length, np.int64)
+    keys, moved = np.empty(length, np.uint64), np.empty(length, np.uint64)
+    counts = np.empty(1 << _DIGIT_BITS, np.int64)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            order, scratch = _sort_by(column.astype(np.int64, copy=False), order, scratch, keys, moved, counts)
+    return order
+
+
+@jit
+def _sort_by(column: I64, order: I64, scratch: I64, keys: U64, moved: U64, counts: I64) -> tuple[I64, I64]:
+    """Sort an order by one more column, digit by digit from the last. Returns the order, and room of its size."""
+    least, most, is_sorted = column[order[0]], column[order[0]], True
+    for at in range(len(order)):
+        value = column[order[at]]
+        is_sorted &= value >= most
+        least, most = min(least, value), max(most, value)
+        keys[at] = np.uint64(value)
+    if is_sorted:
+        return order, scratch
+    base, widest = np.uint64(least), np.uint64(most) - np.uint64(least)
+    for at in range(len(order)):
+        keys[at] -= base
+    mask, shift = np.uint64(len(counts) - 1), np.uint64(0)
+    while shift < np.uint64(64) and widest >> shift != np.uint64(0):
+        counts[:] = 0
+        for at in range(len(order)):
+            counts[np.int64((keys[at] >> shift) & mask)] += 1
+        begin = 0
+        for digit in range(len(counts)):
+            begin, counts[digit] = begin + counts[digit], begin
+        for at in range(len(order)):
+            its_digit = np.int64((keys[at] >> shift) & mask)
+            to = counts[its_digit]
+            counts[its_digit] += 1
+            scratch[to], moved[to] = order[at], keys[at]
+        order, scratch, keys, moved = scratch, order, moved, keys
+        shift += np.uint64(_DIGIT_BITS)
+    return order, scratch
+
+
 def counting_order(keys: I64, count: int) -> I64:
     """Rows by key, stable.
 
@@ -112,6 +170,11 @@ def union_of_sorted(arrays: Sequence[I64]) -> I64:
 
 def is_sorted(values: I64) -> bool:
     return bool(_is_sorted(values) > 0)
+
+
+def is_strictly_sorted(values: I64) -> bool:
+    """Whether values ascend, and no two are equal."""
+    return bool(_is_sorted(values) == 2)
 
 
 @jit
@@ -147,7 +210,7 @@ def total_order(
         return np.arange(len(time))
     order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
     if sorted_ == 0 and not _is_sorted_by_group(order, group, time):
-        order = np.lexsort((time, group))
+        order = lexical_order((time, group))
     segment = np.empty(len(order), np.int64)
     if _tied(order, group, time, segment) == 0:
         return order

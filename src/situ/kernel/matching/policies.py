@@ -18,6 +18,7 @@ from situ.graph.query import AfterMatch, From, Pause, Skip
 from situ.kernel.arrays import I64, U8, U64, Firings, Paths
 from situ.kernel.matching.machine import jit
 from situ.kernel.matching.matcher import NO_MATCHES, Matches, concat_matches
+from situ.kernel.matching.order import lexical_order
 from situ.kernel.program.program import Program
 
 UNDECIDED, DECIDED, GHOST = range(3)
@@ -194,7 +195,7 @@ class Policies:
         may_fire = decided & ((fires < limit) | (before == END))
         if self.program.case.consuming:
             chosen = np.flatnonzero(may_fire)
-            order = chosen[np.lexsort((moment[chosen], fires[chosen], matches.group[chosen]))]
+            order = chosen[lexical_order((moment[chosen], fires[chosen], matches.group[chosen]))]
             variables = np.isin(np.arange(len(self.program.variables)), self._variables(self.program.case.consuming))
             consume(order, all_.firings, matches.paths, variables, consumed, settled)
         elif self.program.case.once:
@@ -424,7 +425,7 @@ def skip_order(chosen: I64, firings: Firings, paths: Paths, position: I64) -> I6
     What timed out comes after all matches of its first position.
     """
     group, first, timed_out, time, moment = (column[chosen] for column in firings)
-    order = chosen[np.lexsort((moment, time, timed_out, first, group))]
+    order = chosen[lexical_order((moment, time, timed_out, first, group))]
     _sort_ties(order, firings, paths, position)
     return order
 
@@ -435,7 +436,7 @@ def firing_order(chosen: I64, firings: Firings, paths: Paths, position: I64) -> 
     What timed out comes after all matches of its moment.
     """
     group, first, timed_out, time, moment = (column[chosen] for column in firings)
-    order = chosen[np.lexsort((first, timed_out, moment, time, group))]
+    order = chosen[lexical_order((first, timed_out, moment, time, group))]
     _sort_ties(order, firings, paths, position)
     return order
 

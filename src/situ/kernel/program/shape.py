@@ -25,6 +25,7 @@ from situ.graph.expressions import (
     WholeEvent,
     conjuncts,
     rename_alias,
+    replace_children,
     walk,
 )
 from situ.graph.operators import Operator, Schema
@@ -55,10 +56,17 @@ class Shaped:
         match conditions:
             case ():
                 return ()
-            case (GroupKey(name) | Attribute(_, name),):
+            case (GroupKey(name) | Attribute(_, name),) if name.startswith(_TEST):
                 return self.tests[int(name.removeprefix(_TEST))]
+            case _:  # of a silence, whose conditions a template has with names for constants
+                return tuple(map(self._with_constants, conditions))
+
+    def _with_constants(self, expression: Expression) -> Expression:
+        match expression:
+            case Attribute(_, name) if name.startswith(_CONSTANT):
+                return Literal(self.constants[int(name.removeprefix(_CONSTANT))])
             case _:
-                raise AssertionError(f"no test of a template: {conditions}")
+                return replace_children(expression, self._with_constants)
 
 
 def constant_names(count: int) -> tuple[str, ...]:

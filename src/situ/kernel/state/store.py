@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from situ.core.hops import hop
 from situ.core.types import to_arrow
 from situ.kernel.arrays import I64, U8, Silences
 from situ.kernel.batch import EXTENT, ORIGINS, Batch, as_timestamps, concat_arrays
@@ -128,7 +129,8 @@ def order_parts(
     shared = frozenset(context.inputs[name].rank for name in context.shared_order) if context.ordered else frozenset()
     major = parts[0][1].columns.get(RULE) if len(parts) == 1 else None  # rules that run as one come one by one
     numbers = None if major is None else major.to_numpy(zero_copy_only=False)
-    return total_order(group, groups, time, ranks, tie_keys, shared, numbers)
+    with hop("sorting"):
+        return total_order(group, groups, time, ranks, tie_keys, shared, numbers)
 
 
 def concat_stores(first: Store, second: Store) -> Store:

@@ -150,11 +150,12 @@ class Engine:
             for query in moving_queries(self.graph, self.functions)
         }
         contexts = contexts_of(plain, self.functions, self.provenance)
-        programs = Programs(contexts)
+        #: The programs of all rules that do not move.
+        self.programs = Programs(contexts)
         readers = {s.name: tuple(o.name for o in plain.operators if s.name in o.inputs) for s in plain.streams}
         self._ports = {s.name: Port(s.name, readers[s.name], s) for s in plain.streams}
         ports, chosen = list(self._ports.values()), self.only_selections or {}
-        self._flow = Flow(programs, ports, self._threads, chosen, memory=memory)
+        self._flow = Flow(self.programs, ports, self._threads, chosen, memory=memory)
         self._readers = {stream.name: self._reader(stream) for stream in plain.streams}
         operators = {operator.name: operator for operator in plain.operators}
         self._shown = {n: o for n, o in operators.items() if self.show_definitions or o.subscription is not None}
@@ -417,7 +418,7 @@ class Engine:
             self._flow.add_rule(contexts[operator.name])
         self._change_graph(parsed.definitions, parsed.subscriptions, (*self.graph.operators, *added))
         for name in new:
-            for type_, columns in self._flow.programs[name].columns_read().items():
+            for type_, columns in self.programs.columns_read(name).items():
                 if type_ in self._readers:
                     self._readers[type_].also_read(columns)
         return tuple(new)

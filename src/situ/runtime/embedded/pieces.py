@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from situ.core.hops import hop
 from situ.core.time import BEGINNING, END
 from situ.flow.clock import ONLY_SOURCE
 from situ.graph.query import Stream
@@ -132,7 +133,9 @@ def read_in_order(
             if finished >= 0:
                 span, futures = pending.popleft()
                 following = spans[finished + 1].first if finished + 1 < len(spans) else END
-                yield _piece(span, [future.result() for future in futures], readers[span.stream]), following
+                with hop("scan"):
+                    piece = _piece(span, [future.result() for future in futures], readers[span.stream])
+                yield piece, following
 
 
 def spans_in_order(source: Source | pa.Table, stream: Stream) -> list[Span]:

@@ -116,8 +116,8 @@ class Controls:
         if known.version and plan.starts_us <= max(known.starts_us, self._latest_us()):
             raise PlanError(
                 f"{name} has handed on events up to {format_time(self._latest_us())}"
-                if self._latest_us() != BEGINNING
-                else f"{name} runs a version that begins at {known.starts_us}",
+                if self._latest_us() > known.starts_us
+                else f"{name} runs a version that begins at {_begin_in_words(known.starts_us)}",
                 remedy="Let the plan begin later.",
             )
         if name not in plan.sites:
@@ -199,3 +199,7 @@ class Controls:
         limit_us = self.prepared.starts_us if self.prepared is not None and self._site.versions else END
         for time in self._site.admission.times.values():
             time.limit_us = limit_us
+
+
+def _begin_in_words(starts_us: int) -> str:
+    return "the beginning" if starts_us == BEGINNING else format_time(starts_us)

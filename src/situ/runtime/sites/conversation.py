@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from situ.core.time import END
+from situ.core.time import BEGINNING, END
 from situ.runtime.sites.actions import Send, SendEntry
 from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, finished
 from situ.runtime.sites.messages import (
@@ -262,9 +262,11 @@ class Conversation:
         if (of_log := self._made_log(sender, question.log)) is None:
             return
         log, reader = of_log
+        is_repeated = reader.question is not None and reader.question.until_us == question.until_us
         reader.question = question
-        if question.until_us <= log.durable_us:  # it may have been told before, and that was lost
-            reader.told_us = min(reader.told_us, log.durable_us - 1)
+        may_be_lost = is_repeated and reader.watermark_us < reader.told_us
+        if may_be_lost or question.until_us <= log.durable_us:  # then what was told before is told once more
+            reader.told_us = BEGINNING
         if log.name.kind == "events" and log.name.type in self._site.admission.times:
             self._site.admission.times[log.name.type].ask(question.until_us, question.pace_us, question.reached_us)
 

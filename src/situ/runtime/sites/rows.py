@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pyarrow as pa
 
 from situ.core.time import FIRST_TIME_US, LAST_TIME_US
@@ -12,6 +14,8 @@ from situ.runtime.sites.messages import MessageError
 TIME = "_time"
 _WRITE = pa.ipc.IpcWriteOptions(use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
+#: What reading bytes that are no rows ends in.
+_DAMAGE = pa.ArrowException, OSError, EOFError, StopIteration, MemoryError, ValueError, KeyError, struct.error
 
 
 def write_rows(rows: pa.RecordBatch) -> bytes:
@@ -37,12 +41,40 @@ def read_rows(data: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def checked_rows(data: bytes, schema: pa.Schema, numbers: int) -> pa.RecordBatch:
-    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers; MessageError
-    if they are not."""
+def require_plain(data: bytes) -> None:
+    """MessageError, if a stream has anything but a schema and rows that lie there as they are. Sites do not compress
+    rows: a small body that says it does could become as large as it likes."""
+    messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
+    for message in messages:
+        if message.type not in ("schema", "record batch"):
+            raise MessageError(f"a {message.type} is among the rows")
+        if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
+            raise MessageError("rows are compressed")
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether the record batch of a message has compressed buffers. The metadata is a flatbuffer, which Arrow has
+    verified: the header is field 2 of the message, the compression field 3 of the record batch."""
+    (message,) = struct.unpack_from("<I", metadata, 0)
+    header = message + _field(metadata, message, 2)
+    (batch,) = struct.unpack_from("<I", metadata, header)
+    return _field(metadata, header + batch, 3) != 0
+
+
+def _field(metadata: bytes, table: int, number: int) -> int:
+    """Where in a table of a flatbuffer a field lies; 0 if it is not there."""
+    (back,) = struct.unpack_from("<i", metadata, table)
+    (size,) = struct.unpack_from("<H", metadata, table - back)
+    at = 4 + 2 * number
+    return int(struct.unpack_from("<H", metadata, table - back + at)[0]) if at < size else 0
+
+
+def plain_rows(data: bytes, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """The rows of bytes from outside, of this schema, if one is given; MessageError if they are not."""
     try:
+        require_plain(data)
         with pa.ipc.open_stream(pa.py_buffer(data), options=_READ) as reader:
-            if not reader.schema.equals(schema):
+            if schema is not None and not reader.schema.equals(schema):
                 raise MessageError(
                     f"rows have the columns {_columns(reader.schema)}, and not {_columns(schema)}",
                     remedy="Do both sites run the same plan, with the same situ?",
@@ -51,8 +83,24 @@ def checked_rows(data: bytes, schema: pa.Schema, numbers: int) -> pa.RecordBatch
             if _has_more(reader):
                 raise MessageError("there are rows after the rows")
         rows.validate(full=True)
-    except (pa.ArrowException, OSError, EOFError, StopIteration, MemoryError, ValueError, KeyError) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        EOFError,
+        StopIteration,
+        MemoryError,
+        ValueError,
+        KeyError,
+        struct.error,
+    ) as error:
         raise MessageError(f"rows are damaged: {str(error).partition(chr(10))[0]}") from None
+    return rows
+
+
+def checked_rows(data: bytes, schema: pa.Schema, numbers: int) -> pa.RecordBatch:
+    """The rows of bytes from outside, if they are rows of this schema and as many as there are numbers; MessageError
+    if they are not."""
+    rows = plain_rows(data, schema)
     if rows.num_rows != numbers:
         raise MessageError(f"there are {rows.num_rows:,} rows of {numbers:,} numbers")
     if TIME in schema.names and rows.num_rows:

@@ -25,8 +25,9 @@ from situ.runtime.sites.messages import LogName
 #: The format of the tables.
 FORMAT = 1
 _PAGE_BYTES = 16384
-#: The write-ahead log is copied into the database when it is so large.
-_CHECKPOINT_BYTES = 64 << 20
+#: The write-ahead log is copied into the database when it is so large. A commit writes whole pages, some of them anew
+#: each time: the ends of tables and of their indices.
+_CHECKPOINT_BYTES, _COMMIT_BYTES = 64 << 20, 8 * _PAGE_BYTES
 #: Entries that are kept in memory.
 _RECENT_BYTES = 64 << 20
 _BUSY_MS = 60_000
@@ -118,7 +119,7 @@ class SqliteJournal:
             self._fail(f"{self._path}: what was to be written could not be: {error}. The site ends; start it again.")
         for entry in commit.entries:
             self._remember(entry)
-        self._in_log += commit.size
+        self._in_log += commit.size + _COMMIT_BYTES
         self._checkpoint_if_large()
 
     def _write(self, commit: JournalCommit) -> None:

@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from situ.core.errors import InputError, SituWarning, did_you_mean
-from situ.core.functions import Functions
+from situ.core.functions import Function, Functions
 from situ.core.functions import default as default_functions
-from situ.core.time import time_to_micros
+from situ.core.time import format_duration, time_to_micros
 from situ.graph.describe import schema_text
 from situ.graph.html import svg_to_image, table_to_html
 from situ.graph.operators import OperatorGraph
 from situ.graph.picture import to_svg
-from situ.graph.query import Query
+from situ.graph.query import Query, Stream
 from situ.kernel.batch import EXTENT
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
@@ -31,7 +31,15 @@ from situ.lang.resolve import warnings as warnings_of
 from situ.reuse.totals import Totals
 from situ.runtime.spark.detect_stream import detect_stream
 from situ.runtime.spark.inputs.dataframes import dataframes_by_stream
-from situ.runtime.spark.inputs.tables import JudgedRows, StreamInput, dataframe_to_input, dataframe_to_rows
+from situ.runtime.spark.inputs.files import rejected_in_tasks
+from situ.runtime.spark.inputs.own_files import Files, OwnFiles, divided, one_task_each, open_files, slices_in_place
+from situ.runtime.spark.inputs.tables import (
+    JudgedRows,
+    StreamInput,
+    dataframe_to_input,
+    dataframe_to_rows,
+    nothing_rejected,
+)
 from situ.runtime.spark.plan.crossing import column, crossing
 from situ.runtime.spark.plan.partitioning import OneTask
 from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
@@ -57,6 +65,9 @@ from situ.runtime.spark.stages.output import (
 )
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart
 from situ.runtime.spark.stages.shards import PACKETS, begin_packets
+from situ.runtime.spark.stages.slice_run import SliceRun
+from situ.runtime.spark.stages.split_packer import SplitPacker
+from situ.runtime.spark.stages.timed_task import in_task
 
 #: A character that stands in no name.
 _BETWEEN_WORDS = "\x1f"
@@ -66,7 +77,7 @@ TASKS_AT_ONCE = 8
 
 def detect(
     query: str | Path | Query | OperatorGraph,
-    streams: Mapping[str, DataFrame] | DataFrame,
+    streams: Mapping[str, DataFrame | Files] | DataFrame | Files,
     functions: Functions = default_functions,
     show_definitions: bool = False,
     *,
@@ -77,7 +88,8 @@ def detect(
     start: datetime | None = None,
 ) -> Detection:
     """The situations that a query finds in DataFrames, one for each of its streams: by the streams' names, or by itself
-    where the query has one stream only. The query may be a text, or the `Path` of a file.
+    where the query has one stream only. The query may be a text, or the `Path` of a file. Files that situ opens itself,
+    `situ.read(spark, "parquet", path)`, may be given instead of DataFrames that end.
 
     Nothing runs until Spark is asked for rows of the result. `show_definitions` gives the complex events of definitions
     too. `start` (in UTC, if it has no zone): when silences that come first begin, in rules without groups; if not
@@ -97,16 +109,16 @@ def detect(
     for message in warnings_of(graph):
         warnings.warn(message, SituWarning, stacklevel=2)
     given = dataframes_by_stream(graph, streams)
-    endless = [name for name, df in given.items() if df.isStreaming]
+    endless = {name: df for name, df in given.items() if isinstance(df, DataFrame) and df.isStreaming}
     if not endless:
-        inputs = {stream.name: dataframe_to_input(given[stream.name], stream) for stream in graph.streams}
+        inputs = {stream.name: _opened(given[stream.name], stream) for stream in graph.streams}
         return detect_inputs(graph, inputs, functions, show_definitions)
     if bounded := [name for name in given if name not in endless]:
         raise InputError(
-            f"the DataFrame of stream {bounded[0]} ends, and that of {endless[0]} is a stream that does not",
+            f"the DataFrame of stream {bounded[0]} ends, and that of {next(iter(endless))} is a stream that does not",
             remedy="Make all of them streaming (spark.readStream) or none. To look rows up in a table, join it first.",
         )
-    rows = {stream.name: dataframe_to_rows(given[stream.name], stream) for stream in graph.streams}
+    rows = {stream.name: dataframe_to_rows(endless[stream.name], stream) for stream in graph.streams}
     back_to_us = None if clock_back_to is None else time_to_micros(clock_back_to)
     restart = Restart(frozenset(changed), (time.time(),), back_to_us)
     return detect_rows(graph, rows, functions, show_definitions, shards=shards, levels=levels, restart=restart)
@@ -127,36 +139,97 @@ def detect_rows(
     return Detection(detected.plan, detected.output, detected.rows, None)
 
 
+def _opened(given: DataFrame | Files, stream: Stream) -> StreamInput | OwnFiles:
+    return (
+        open_files(given.spark, given.path, stream) if isinstance(given, Files) else dataframe_to_input(given, stream)
+    )
+
+
 def detect_inputs(
     graph: OperatorGraph,
-    inputs: Mapping[str, StreamInput],
+    inputs: Mapping[str, StreamInput | OwnFiles],
     functions: Functions = default_functions,
     show_definitions: bool = False,
+    timed: bool = False,
 ) -> Detection:
-    """The same for rows that have been checked against the declarations of their streams."""
-    any_events = next(iter(inputs.values())).events
-    require_situ_on_workers(any_events.sparkSession)
+    """The same for rows that have been checked against the declarations of their streams, and for files whose footers
+    have been. `timed`: tasks say how long they took for what."""
+    session = _session_of(next(iter(inputs.values())))
+    require_situ_on_workers(session)
     used = functions_used(graph, functions)
     plan = plan_on_spark(graph, functions)
-    output = TaggedOutput.of(plan.contexts(functions), show_definitions, used, reuses=plan.reuses)
-    shards = int(any_events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    moving_shards = min(shards, _tasks_at_once(any_events.sparkSession))
-    packed = [
-        crossing(inputs[read.stream.name].events, read, graph, functions).mapInArrow(
-            Packer(read, plan, shards, moving_shards).pack, PACKETS
+    own = {read.stream.name: i for read in plan.reads if isinstance(i := inputs[read.stream.name], OwnFiles)}
+    rejecting = tuple(name for name, files in own.items() if files.may_reject)
+    output = TaggedOutput.of(plan.contexts(functions), show_definitions, used, (), plan.reuses, rejecting, timed)
+    slice_run = None if used else slices_in_place(plan, own, output, _tasks_at_once(session))
+    if slice_run is not None:
+        schema = from_arrow_schema(pa.schema(list(output.fields.items())))
+        found = one_task_each(session, len(slice_run.slices)).mapInArrow(
+            in_task(slice_run, "run", "slices", output), schema
         )
-        for read in plan.reads
+    else:
+        found = _shuffled(graph, plan, inputs, functions, output, used, session)
+    rejected = [
+        input_.rejected
+        if isinstance(input_, StreamInput)
+        else rejected_in_tasks(session, input_.root, input_.paths, input_.stream)
+        for name, input_ in inputs.items()
+        if name not in own
     ]
+    by_files = tuple(_in_words(name, files, slice_run) for name, files in own.items())
+    return Detection(plan, output, found, reduce(DataFrame.union, rejected) if rejected else None, by_files)
+
+
+def _in_words(stream: str, files: OwnFiles, slice_run: SliceRun | None) -> str:
+    """How the files of a stream are read."""
+    if slice_run is None:
+        return f"files of {stream}: {len(files.splits):,} splits, packed by the tasks that read them"
+    count = len(slice_run.slices)
+    after = f", {'each ' * (count > 1)}with the {format_duration(slice_run.reach_us)} that follow"
+    slices = f"{count:,} slice{'s' * (count > 1)} of time{after * (slice_run.reach_us > 0)}"
+    return f"files of {stream}: {slices}; nothing is shuffled"
+
+
+def _session_of(given: StreamInput | OwnFiles) -> SparkSession:
+    return given.spark if isinstance(given, OwnFiles) else given.events.sparkSession
+
+
+def _shuffled(
+    graph: OperatorGraph,
+    plan: SparkPlan,
+    inputs: Mapping[str, StreamInput | OwnFiles],
+    functions: Functions,
+    output: TaggedOutput,
+    used: tuple[Function, ...],
+    session: SparkSession,
+) -> DataFrame:
+    """Packets of all streams, and the stages one after the other."""
+    shards = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+    tasks = _tasks_at_once(session)
+    moving_shards = min(shards, tasks)
+    packed = []
+    for read in plan.reads:
+        input_, packer = inputs[read.stream.name], Packer(read, plan, shards, moving_shards)
+        place = f"read {read.stream.name}"
+        if isinstance(input_, OwnFiles):
+            split_packer = SplitPacker(packer, input_.root, divided(input_.splits, tasks), output)
+            rows, task = (
+                one_task_each(session, len(split_packer.tasks)),
+                in_task(split_packer, "pack", place, output, shards),
+            )
+        else:
+            rows, task = crossing(input_.events, read, graph, functions), in_task(packer, "pack", place, output, shards)
+        packed.append(rows.mapInArrow(task, PACKETS))
     if plan.beginning_stages:
         words = begin_packets(plan.beginning_stages, OneTask.shard).to_pylist()
-        packed.append(any_events.sparkSession.createDataFrame(words, PACKETS))
+        packed.append(session.createDataFrame(words, PACKETS))
     packets = reduce(DataFrame.union, packed)
     for stage in plan.stages:
-        run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(any_events.sparkSession))
+        run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(session))
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
-        packets = packets.repartition("shard").mapInArrow(run.run, schema)
-    rejected = reduce(DataFrame.union, [input_.rejected for input_ in inputs.values()])
-    return Detection(plan, output, packets, rejected)
+        task = in_task(run, "run", f"stage {stage.number + 1}", output, None if run.is_last else shards)
+        packets = packets.repartition("shard").mapInArrow(task, schema)
+    return packets
 
 
 def _tasks_at_once(session: SparkSession) -> int:
@@ -181,15 +254,23 @@ class Detection:
     plan: SparkPlan
     output: TaggedOutput
     found: DataFrame
-    rejected_rows: DataFrame | None  # None: among those found
+    rejected_rows: DataFrame | None  # those that are not among `found`
+    files: tuple[str, ...] = ()  # how files that situ opens itself are read, in words
 
     @property
     def events(self) -> DataFrame:
         """Everything in one table: `_kind` and `_name` say what a row is."""
         spelt = {"_kind": _spelt("_kind", KINDS), "_name": _spelt("_name", self.output.names)}
-        if self.rejected_rows is None:
+        if self.found.isStreaming:
             kept = observed(self.found).filter(F.col("_kind") != KINDS.index(FIGURES)).drop("_figures")
             return kept.withColumns(spelt)
+        # Columns that no task has anything for do not cross.
+        if CALLS not in self.output.fields:
+            spelt[CALLS] = F.lit(None).cast("bigint")
+        if self.rejected_rows is None:
+            if not self.output.rejecting:
+                spelt |= dict.fromkeys(REASONS, F.lit(None).cast("string"))
+            return self.found.withColumns(spelt)
         tags = [F.lit(REJECTED).alias("_kind"), F.col("_stream").alias("_name")]
         rejected = self.rejected_rows.select(*tags, *REASONS)
         return self.found.withColumns(spelt).unionByName(rejected, allowMissingColumns=True)
@@ -212,15 +293,16 @@ class Detection:
     @property
     def rejected(self) -> DataFrame:
         """Rows that do not fit the declaration of their stream, and why."""
-        if self.rejected_rows is not None:
-            return self.rejected_rows
-        return self._of_kind(REJECTED).select(self._stream, *REASONS)
+        parts = [] if self.rejected_rows is None else [self.rejected_rows]
+        if self.found.isStreaming or self.output.rejecting:
+            parts.append(self._of_kind(REJECTED).select(self._stream, *REASONS))
+        return reduce(DataFrame.union, parts) if parts else nothing_rejected(self.found.sparkSession)
 
     @property
     def late(self) -> DataFrame:
         """Events of streaming DataFrames that came too late for rules that would have read them: `_row` has the
         attributes that the query reads, `_lateness` is how far time had come beyond `_time`."""
-        if self.rejected_rows is not None:
+        if not self.found.isStreaming:
             raise InputError("a table is sorted, so none of its rows are late", remedy="Ask streaming DataFrames only.")
         return self._of_kind(LATE).select(self._stream, "_time", LATENESS, "_row")
 
@@ -236,13 +318,14 @@ class Detection:
         """How many calls of each function of yours failed, and so gave null."""
         failed = self._of_kind(FAILED_CALL)
         function = _spelt("_name", self.output.names).alias("function")
-        return failed.groupBy(function).agg(F.sum(CALLS).alias("calls"))
+        calls = F.col(CALLS) if CALLS in self.output.fields else F.lit(0).cast("bigint")  # then there are no rows
+        return failed.groupBy(function).agg(F.sum(calls).alias("calls"))
 
     @property
     def reuse(self) -> DataFrame:
         """Of tables: what consumers have shared, a row for each subscription that asks for a quality. Precision and
         recall are means over the spans that others' regions served."""
-        if not self.output.reuses or self.rejected_rows is None:
+        if not self.output.reuses or self.found.isStreaming:
             raise InputError(
                 "no subscription of this query shares anything, or not all of it is there yet",
                 remedy="Ask for a `quality`, and of tables; a stream says it in its progress.",
@@ -264,7 +347,7 @@ class Detection:
         return rows.select(*attributes, "_time", *extent)
 
     def __str__(self) -> str:
-        return str(self.plan)
+        return "\n".join((*self.files, str(self.plan)))
 
     def __repr__(self) -> str:
         """The subscriptions and their columns; `print` shows the plan."""

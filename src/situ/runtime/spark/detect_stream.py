@@ -15,6 +15,7 @@ from situ.core.errors import InputError
 from situ.core.functions import Functions
 from situ.graph.operators import OperatorGraph
 from situ.kernel.compile import refuse_unbounded_state
+from situ.runtime.spark.inputs.own_files import way_of
 from situ.runtime.spark.inputs.tables import JudgedRows
 from situ.runtime.spark.plan.crossing import crossing_of_stream
 from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
@@ -28,7 +29,8 @@ from situ.runtime.spark.stages.output import TaggedOutput
 from situ.runtime.spark.stages.restart import Restart
 from situ.runtime.spark.stages.shard_processor import ShardProcessor
 from situ.runtime.spark.stages.shards import PACKETS, even_keys, from_packets
-from situ.runtime.spark.stages.stream_packer import StreamPacker
+from situ.runtime.spark.stages.shipped import Shipped
+from situ.runtime.spark.stages.stream_packer import PartPacker, StreamPacker
 from situ.runtime.spark.stages.stream_stage import StreamStage
 
 
@@ -69,7 +71,11 @@ def detect_stream(
     for read in plan.stream_reads:
         judged = inputs[read.stream.name]
         packer = StreamPacker(read, plan, shards, levels, output, judged.reject)
-        packed.append(crossing_of_stream(judged.rows, read, graph, functions).mapInArrow(packer.pack, PACKETS))
+        if judged.own is not None and way_of(session) != "spark":
+            rows, task = judged.own.handed_out, Shipped.of(PartPacker(packer, judged.own.reader), "pack")
+        else:
+            rows, task = crossing_of_stream(judged.rows, read, graph, functions), Shipped.of(packer, "pack")
+        packed.append(rows.mapInArrow(task, PACKETS))
     packets = reduce(DataFrame.union, packed)
     keys = even_keys(shards)
     idle = any(stream.idle_after_us is not None for stream in graph.streams)

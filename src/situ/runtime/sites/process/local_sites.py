@@ -20,14 +20,15 @@ from situ.core.errors import SituError
 from situ.io.permissions import PRIVATE
 from situ.network.json_network import write_json_network
 from situ.network.network import Network
+from situ.runtime.sites.process.site_process import ADDRESS_FILE
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import SiteAddress
 from situ.runtime.sites.wire.proxy import LinkQuality, Proxies
 from situ.service.certificates import CONTROL, Credentials, folder_of, make_keys
 
 HOST = "127.0.0.1"
-#: The file in a site's directory that says where it listens.
-ADDRESS_FILE = "address"
+#: A way without jitter that carries as much as the machine does.
+AS_IT_IS = LinkQuality()
 #: How long a process may take to listen. The first one of an installation compiles.
 _START_S = 120.0
 _LOOK_S = 0.02
@@ -60,7 +61,8 @@ class LocalSite:
 
 
 class LocalSites:
-    """Starts sites, and ends them. `scale` stretches the latencies of the network; 0 has none.
+    """Starts sites, and ends them. `scale` stretches the latencies of the network; 0 has none. `link` says how much
+    they vary, and how many bytes a way carries.
 
     Without proxies (`proxied`) nothing can be cut, and sites listen at ports that are chosen before they start.
     `joined` are the pairs of sites that send to each other, if not all do.
@@ -74,7 +76,7 @@ class LocalSites:
         *,
         insecure: bool = False,
         scale: float = 1.0,
-        seed: int = 0,
+        link: LinkQuality = AS_IT_IS,
         proxied: bool = True,
         joined: Collection[tuple[str, str]] | None = None,
     ) -> None:
@@ -85,7 +87,7 @@ class LocalSites:
         self.control = Identities.of("", network.names, credentials)
         self._proxies = Proxies()
         self.links = {
-            (a, b): self._proxies.open(SiteAddress(HOST, 1), _quality(network, a, b, scale, seed))
+            (a, b): self._proxies.open(SiteAddress(HOST, 1), _quality(network, a, b, scale, link))
             for a in sites
             for b in sites
             if a != b and proxied and (joined is None or (a, b) in joined)
@@ -177,10 +179,10 @@ class LocalSites:
         self._proxies.close()
 
 
-def _quality(network: Network, a: str, b: str, scale: float, seed: int) -> LinkQuality:
+def _quality(network: Network, a: str, b: str, scale: float, link: LinkQuality) -> LinkQuality:
     """That of the way of least latency: sites that no link joins are reached over others."""
     latency_ns = int(network.ways_from(network.number(a)).latency_ns[network.number(b)])
-    return LinkQuality(latency_ms=scale * latency_ns / 1e6, seed=seed)
+    return replace(link, latency_ms=scale * latency_ns / 1e6)
 
 
 def with_addresses(network: Network, addresses: Mapping[str, SiteAddress]) -> Network:

@@ -21,7 +21,7 @@ from situ.lang.unparse import unparse
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_to_json
 from situ.runtime.sites.embedded_host import compile_plan
 from situ.runtime.sites.messages import Done, Go, Prepare, Prepared
-from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
+from situ.runtime.sites.process.site_process import SOURCE, SiteProcess, SiteSetup
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sources.source import SiteSource
 from situ.runtime.sites.sqlite_journal import SqliteJournal
@@ -52,8 +52,8 @@ class SiteAlone:
             None,
             {},
             Identities.of(NAME, [NAME], None),
-            self.streams,
-            self.open_source,
+            dict.fromkeys(self.streams, (SOURCE,)),
+            lambda stream, _, plan: self.open_source(stream, plan),
             self.open_sink,
             say=lambda text: print(text, file=sys.stderr, flush=True),
         )

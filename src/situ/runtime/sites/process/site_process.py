@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
 
-from situ.core.errors import SituError, StateError
+from situ.core.errors import InputError, SituError, StateError
+from situ.core.memory import used_bytes
 from situ.runtime.sites.actions import (
     Answer,
     Append,
@@ -54,32 +55,36 @@ from situ.runtime.sites.process.source_threads import SourceThread
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.site import SiteCore
+from situ.runtime.sites.sources.pushed_rows import PushedRows
 from situ.runtime.sites.sources.source import SiteSource
 from situ.runtime.sites.wire.endpoint import Endpoint
 from situ.runtime.sites.wire.frames import Frame, FrameError
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import PeerConnection, SiteAddress
+from situ.runtime.sites.wire.producing import NotNowError
 
+#: The file in a site's directory that says where it listens.
+ADDRESS_FILE = "address"
 #: The requests of control.
 MESSAGE, STOP = "message", "stop"
 #: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
 _ANSWER_S = 120.0
-#: The name of the one source that a site has of a stream.
+#: The name of the source of a stream, where it is no producer that has one itself.
 SOURCE = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class SiteSetup:
-    """What a site process is made of. `open_source` is called with a stream and the plan that reads it, `open_sink`
-    with the plan, when a plan asks for them. `check` says with a SituError why a plan cannot run here. A site alone
-    listens nowhere."""
+    """What a site process is made of. `sources` are the names of the sources that it has of a stream. `open_source` is
+    called with a stream, one of these names and the plan that reads it, `open_sink` with the plan, when a plan asks for
+    them. `check` says with a SituError why a plan cannot run here. A site alone listens nowhere."""
 
     name: str
     listen: SiteAddress | None
     addresses: Mapping[str, SiteAddress]
     identities: Identities
-    streams: Sequence[str]
-    open_source: Callable[[str, DeployedPlan], SiteSource]
+    sources: Mapping[str, Sequence[str]]
+    open_source: Callable[[str, str, DeployedPlan], SiteSource]
     open_sink: Callable[[DeployedPlan], SiteSink]
     check: Callable[[DeployedPlan], None] = lambda plan: None
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
@@ -102,20 +107,21 @@ class SiteProcess:
         self._answers: dict[int, Future[ControlAnswer]] = {}
         self._numbers = count(1)
         self._outgoing: dict[str, PeerConnection] = {}
-        self._sources: dict[str, SourceThread] = {}
+        self._sources: dict[tuple[str, str], SourceThread] = {}
         self._sink: SinkThread | None = None
         self._version = 0
         self._begun = time.time()
         self._has_ended = False
         self._received = {"frames": 0, "bytes": 0}
         self._links: dict[str, str] = {}
-        sources = {stream: [SOURCE] for stream in setup.streams}
         word = secrets.token_hex(8)
-        self._site = SiteCore(setup.name, journal, self._make_host, sources, self._begun, word, settings)
+        self._site = SiteCore(setup.name, journal, self._make_host, setup.sources, self._begun, word, settings)
         self._endpoint: Endpoint | None = None
         if setup.listen is not None:
             where = setup.listen
-            self._endpoint = Endpoint(where.host, where.port, setup.identities, self._receive, self._control)
+            self._endpoint = Endpoint(
+                where.host, where.port, setup.identities, self._receive, self._control, self._open_pushed
+            )
 
     @property
     def address(self) -> SiteAddress:
@@ -172,12 +178,12 @@ class SiteProcess:
         if self._sink is None and has_sink:
             self._sink = SinkThread(self._setup.open_sink(plan), self._journal, self._events.put, self._fail)
         positions = self._site.source_positions()
-        for stream, sites in plan.sources.items():
-            if self._setup.name in sites and stream not in self._sources:
-                source = self._setup.open_source(stream, plan)
-                position = positions.get((stream, SOURCE))
-                thread = SourceThread(stream, SOURCE, source, position, self._events.put, self._fail)
-                self._sources[stream] = thread
+        for stream in [stream for stream, sites in plan.sources.items() if self._setup.name in sites]:
+            for name in self._setup.sources[stream]:
+                if (stream, name) not in self._sources:
+                    source, position = self._setup.open_source(stream, name, plan), positions.get((stream, name))
+                    thread = SourceThread(stream, name, source, position, self._events.put, self._fail)
+                    self._sources[stream, name] = thread
 
     def _connect(self, site: str) -> None:
         if site in self._outgoing:
@@ -218,21 +224,25 @@ class SiteProcess:
             case Answer(number, message):
                 if (asked := self._answers.pop(number, None)) is not None:
                     asked.set_result(message)
-            case Taken(stream, _, position):
-                self._sources[stream].taken(position)
+            case Taken(stream, source, position):
+                self._sources[stream, source].taken(position)
             case Hold(stream, reason):
-                if stream in self._sources:
-                    self._sources[stream].hold(bool(reason))
+                for thread in self._threads_of(stream):
+                    thread.hold(bool(reason))
                 if reason:
                     self._setup.say(f"reads no {stream} for now: {reason}")
             case _:
                 assert_never(action)
 
-    def _send(self, to: str, make: Callable[[], Frame]) -> None:
+    def _threads_of(self, stream: str) -> list[SourceThread]:
+        return [thread for (of, _), thread in self._sources.items() if of == stream]
+
+    def _send(self, to: str, make: Callable[[], Frame]) -> bool:
+        """Whether there was a connection that took it."""
         if to not in self._outgoing and to in self._setup.addresses:
             self._connect(to)
-        if to in self._outgoing:  # a way that somebody wrote on a message may lead nowhere
-            self._outgoing[to].send(make)
+        # A way that somebody wrote on a message may lead nowhere.
+        return to in self._outgoing and self._outgoing[to].send(make)
 
     def _commit_all(self) -> None:
         """In a thread of its own: one commit after the other."""
@@ -255,7 +265,19 @@ class SiteProcess:
             raise FrameError("sites do not control each other")
         self._received["frames"] += 1
         self._received["bytes"] += len(frame.body)
+        if (link := self._outgoing.get(peer)) is not None:
+            link.try_now()
         self._events.put(Received(peer, message))  # type: ignore[arg-type]  # answers are refused by the core
+
+    def _open_pushed(self, producer: str, stream: str) -> PushedRows:
+        if producer not in self._setup.sources.get(stream, ()):
+            raise InputError(f"{self._setup.name} takes no {stream} of producer {producer!r}")
+        thread = self._sources.get((stream, producer))
+        if thread is None:
+            raise NotNowError(f"no plan reads {stream} at {self._setup.name} yet")
+        if not isinstance(thread.source, PushedRows):
+            raise InputError(f"{stream} is not pushed to {self._setup.name}")
+        return thread.source
 
     def _control(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
         if name == STOP:
@@ -297,7 +319,8 @@ class SiteProcess:
         """What the process counts, beside what its core knows."""
         return {
             "up_s": round(time.time() - self._begun, 3),
-            "read": {stream: thread.rows for stream, thread in self._sources.items()},
+            "memory_bytes": used_bytes(),
+            "read": {stream: sum(t.rows for t in self._threads_of(stream)) for stream, _ in self._sources},
             "written": dict(self._sink.rows) if self._sink else {},
             "received": dict(self._received),
             "refused": dict(self._endpoint.refused) if self._endpoint else {},

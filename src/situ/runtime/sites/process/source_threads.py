@@ -11,8 +11,6 @@ from situ.runtime.sites.sources.source import SiteSource
 
 #: Pieces of a source that the site has not committed, at most: one that is committed, and one that waits.
 _UNTAKEN = 2
-#: How often a source that had nothing is asked again.
-_PAUSE_S = 0.005
 
 
 class SourceThread:
@@ -27,7 +25,7 @@ class SourceThread:
         tell: Callable[[RowsRead], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        self.stream, self.name, self._source = stream, name, source
+        self.stream, self.name, self.source = stream, name, source
         self._tell, self._failed = tell, failed
         self._untaken: deque[str] = deque()
         self._changed = threading.Condition()
@@ -43,7 +41,7 @@ class SourceThread:
                 while self._untaken.popleft() != position:
                     pass
             self._changed.notify()
-        self._source.taken(position)
+        self.source.taken(position)
 
     @property
     def is_done(self) -> bool:
@@ -60,15 +58,13 @@ class SourceThread:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._source.close()
+        self.source.close()
 
     def _run(self, position: str | None) -> None:
         try:
-            for piece in self._source.read(position):
+            for piece in self.source.read(position):
                 with self._changed:
-                    if piece is None:
-                        self._changed.wait_for(lambda: self._closed, _PAUSE_S)
-                    else:
+                    if piece is not None:
                         self._changed.wait_for(lambda: self._closed or self._may_go_on)
                         self._untaken.append(piece.position)
                     if self._closed:

@@ -20,6 +20,8 @@ from situ.io.mqtt.spool import Spool, SpoolBlock
 from situ.runtime.sites.sources.source import PIECE_ROWS, SourceRows, position_of_text, position_to_text
 
 _BLOCK_BYTES = 4 << 20
+#: How often the spool is looked at.
+_LOOK_S = 0.005
 
 
 class MqttMessages:
@@ -50,6 +52,7 @@ class MqttMessages:
                     remedy="Spool and journal belong together: bring back the spool, or begin with a new directory.",
                 )
             if there == following:
+                time.sleep(_LOOK_S)
                 yield None
                 continue
             for block in self._spool.blocks(following, min(there, following + PIECE_ROWS), _BLOCK_BYTES):

@@ -27,7 +27,7 @@ class SiteSource(Protocol):
     """Events of one stream at one site. It is read in a thread of its own."""
 
     def read(self, position: str | None) -> Iterator[SourceRows | None]:
-        """Everything after a position (None: from the beginning). None: nothing for now, ask again when you like."""
+        """Everything after a position (None: from the beginning). None: nothing came, although it waited a moment."""
         ...
 
     def taken(self, position: str) -> None:

@@ -15,11 +15,18 @@ import pyarrow.flight as flight
 from situ.core.errors import InputError, SituError
 from situ.runtime.sites.wire.frames import Frame, FrameError, from_wire, json_object
 from situ.runtime.sites.wire.identity import CONTROL_PEER, Identities, require_loopback
+from situ.runtime.sites.wire.producing import NotNowError, OpenPushed, Pushed, serve_producer
 
+#: Reasons for refusals that are counted apart.
+_REASONS = 100
 #: What the endpoint does with a frame of a peer; FrameError or InputError refuses it, and closes the connection.
 Receive = Callable[[str, Frame], None]
 #: Answers a request of control, by its name: an object in, an object out.
 Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+def no_producers(producer: str, stream: str) -> Pushed:
+    raise InputError("this site takes no rows of producers")
 
 
 class Endpoint:
@@ -28,10 +35,18 @@ class Endpoint:
     `receive` may wait: nothing more is read from that peer meanwhile, which holds back whoever sends.
     """
 
-    def __init__(self, host: str, port: int, identities: Identities, receive: Receive, answer: Answer) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        identities: Identities,
+        receive: Receive,
+        answer: Answer,
+        open_pushed: OpenPushed = no_producers,
+    ) -> None:
         self.refused: Counter[str] = Counter()
         try:
-            self._server = _Server(_location(host, port, identities), self, identities, receive, answer)
+            self._server = _Server(_location(host, port, identities), self, identities, receive, answer, open_pushed)
         except (pa.ArrowException, OSError) as error:
             raise InputError(
                 f"cannot listen at {host}:{port}: {error}",
@@ -47,9 +62,16 @@ class Endpoint:
 
 class _Server(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     def __init__(
-        self, location: str, endpoint: Endpoint, identities: Identities, receive: Receive, answer: Answer
+        self,
+        location: str,
+        endpoint: Endpoint,
+        identities: Identities,
+        receive: Receive,
+        answer: Answer,
+        open_pushed: OpenPushed,
     ) -> None:
         self._endpoint, self._identities, self._receive, self._answer = endpoint, identities, receive, answer
+        self._open_pushed = open_pushed
         secret = identities.credentials
         tls: dict[str, Any] = {}
         if secret is not None:
@@ -58,8 +80,14 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no 
         super().__init__(location, **tls)
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Frames of one peer, until it closes the connection."""
+        """Frames of one peer or producer, until it closes the connection."""
         with _refusals(self._endpoint):
+            said = json_object(descriptor.command)
+            if "stream" in said:
+                producer = self._identities.producer(context.peer_identity(), str(said.get("from")))
+                frames = (from_wire(batch, header) for batch, header in _chunks(reader))
+                serve_producer(self._open_pushed(producer, str(said["stream"])), frames, writer)
+                return
             peer = self._peer(context, descriptor.command)
             if peer == CONTROL_PEER:
                 raise FrameError("control sends requests, not frames")
@@ -109,6 +137,9 @@ def _refusals(endpoint: Endpoint) -> Iterator[None]:
     """Counts what is refused, by its reason, and tells the peer."""
     try:
         yield
+    except NotNowError as error:
+        raise flight.FlightUnavailableError(str(error)) from None
     except SituError as error:
-        endpoint.refused[error.cause] += 1
+        is_known = error.cause in endpoint.refused or len(endpoint.refused) < _REASONS
+        endpoint.refused[error.cause if is_known else "others"] += 1
         raise flight.FlightServerError(str(error)) from None

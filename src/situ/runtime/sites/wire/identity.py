@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from situ.core.errors import InputError
-from situ.service.certificates import CONTROL, Credentials, identity_of
+from situ.service.certificates import CONTROL, Credentials, identity_of, producer_identity
 
 #: What `Peer` says of whoever has the certificate of control.
 CONTROL_PEER = ""
@@ -38,6 +38,12 @@ class Identities:
             raise InputError(f"{said!r} is no site of this network")
         if self.credentials is not None and certified.decode(errors="replace") != certified_name(said):
             raise InputError(f"the certificate is not that of {said or 'control'!r}")
+        return said
+
+    def producer(self, certified: bytes, said: str) -> str:
+        """The name of the producer that has connected, which its certificate says, too; InputError if it does not."""
+        if self.credentials is not None and certified.decode(errors="replace") != producer_identity(said):
+            raise InputError(f"the certificate is not that of producer {said!r}")
         return said
 
 

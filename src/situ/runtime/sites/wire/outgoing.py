@@ -82,6 +82,7 @@ class PeerConnection:
         self._frames: queue.SimpleQueue[MadeFrame | _Ended] = queue.SimpleQueue()
         self._is_up = threading.Event()
         self._closed = threading.Event()
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"situ-to-{self.site}", daemon=True)
         self._thread.start()
 
@@ -96,15 +97,22 @@ class PeerConnection:
             self._frames.put(make)
         return self._is_up.is_set()
 
+    def try_now(self) -> None:
+        """The site is there, as whoever heard from it knows: if there is no connection, waits no longer to make one."""
+        if not self._is_up.is_set():
+            self._hurry.set()
+
     def close(self) -> None:
         """Sends what was given, if the connection takes it soon, and ends."""
         self._closed.set()
+        self._hurry.set()
         self._frames.put(_Ended(""))
         self._thread.join(2.0)
 
     def _run(self) -> None:
         wait_s = FIRST_WAIT_S
         while not self._closed.is_set():
+            self._hurry.clear()
             try:
                 self._connection()
             except (pa.ArrowException, flight.FlightError, OSError) as error:
@@ -113,7 +121,9 @@ class PeerConnection:
                 self._drop_frames()
                 if not self._closed.is_set():
                     self.broken(reason_of(error))
-            self._closed.wait(wait_s * self.jitter.uniform(0.5, 1.0))
+            pause_s = wait_s * self.jitter.uniform(0.5, 1.0)
+            self._closed.wait(min(pause_s, FIRST_WAIT_S))  # however often a site is heard that cannot be reached
+            self._hurry.wait(max(pause_s - FIRST_WAIT_S, 0.0))
 
     def _connection(self) -> None:
         """Connects, sends until told to end, and closes. Raises what breaks it."""
@@ -124,6 +134,8 @@ class PeerConnection:
                 if answers.read() is None:  # the other side says a word when it knows who calls
                     raise ConnectionError("it ended the connection")
                 self._drop_frames()
+                if self._closed.is_set():  # and the word to end was dropped with the rest
+                    return
                 self._is_up.set()
                 watch = threading.Thread(target=self._watch, args=(answers,), name="situ-watch", daemon=True)
                 watch.start()

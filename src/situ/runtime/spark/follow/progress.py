@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from situ.runtime.spark.stages.metrics import METRICS
+from situ.reuse.totals import Totals
+from situ.runtime.spark.stages.metrics import METRICS, REUSED
 from situ.service.figures import MicroBatch
 
-_OBSERVED = {f.name for f in fields(MicroBatch)} - {"number", "begun", "seconds"}
+_OBSERVED = {f.name for f in fields(MicroBatch)} - {"number", "begun", "seconds", "reuse"}
 
 
 def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
@@ -33,6 +34,7 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
     figures = {name: value for name, value in observed.items() if name in _OBSERVED and value is not None}
     if "watermark" in figures:
         figures["watermark"] = _seconds(figures["watermark"])
+    figures["reuse"] = Totals(**{f.name: observed.get(REUSED + f.name, 0) for f in fields(Totals)})
     begun = datetime.fromisoformat(progress["timestamp"]).timestamp()
     seconds = durations["triggerExecution"] / 1e3
     return MicroBatch(number=progress["batchId"], begun=begun, seconds=seconds, **figures)

@@ -11,13 +11,17 @@ from pyspark.sql import DataFrame
 from situ.core.errors import InputError
 from situ.graph.operators import OperatorGraph
 from situ.runtime.given import given_by_stream
+from situ.runtime.spark.inputs.own_files import Files
 
 
-def dataframes_by_stream(graph: OperatorGraph, given: Mapping[str, DataFrame] | DataFrame) -> dict[str, DataFrame]:
-    """The DataFrame of every stream; InputError where something else is given, with the way to a DataFrame."""
-    by_stream = given_by_stream(graph, given, "DataFrame")
+def dataframes_by_stream(
+    graph: OperatorGraph, given: Mapping[str, DataFrame | Files] | DataFrame | Files
+) -> dict[str, DataFrame | Files]:
+    """The DataFrame of every stream, or the files that situ opens itself; InputError where something else is given,
+    with the way to a DataFrame."""
+    by_stream: dict[str, DataFrame | Files] = given_by_stream(graph, given, "DataFrame")
     for stream, df in by_stream.items():
-        if not isinstance(df, DataFrame):
+        if not isinstance(df, DataFrame | Files):
             raise InputError(
                 f"what is given for stream {stream} is {_in_words(df)}, and not a DataFrame of Spark's",
                 remedy=_way_to_a_dataframe(df, stream),
@@ -40,7 +44,7 @@ def _way_to_a_dataframe(given: object, stream: str) -> str:
         return "Write df.to_spark()."
     if isinstance(given, str | Path):
         return (
-            f"Read the file: spark.read.parquet({str(given)!r}), or csv or json. "
+            f"Read the file: situ.read(spark, 'parquet', {str(given)!r}), or csv or json. "
             f"Without Spark: situ.Engine(query).run({{{stream!r}: {str(given)!r}}})."
         )
     if isinstance(given, pa.Table) or hasattr(given, "__arrow_c_stream__"):

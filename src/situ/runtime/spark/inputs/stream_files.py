@@ -20,6 +20,7 @@ from situ.io.files.arriving import ArrivingFileReader, check_files, is_hidden, r
 from situ.io.files.root import Root
 from situ.io.permissions import PRIVATE
 from situ.io.rows.ahead import reject_ahead, with_default_ahead
+from situ.io.rows.conform import Conformed
 from situ.runtime.spark.inputs.stream_rows import (
     NOW_US,
     as_it_is,
@@ -28,7 +29,7 @@ from situ.runtime.spark.inputs.stream_rows import (
     now_us_of,
     rows_type,
 )
-from situ.runtime.spark.inputs.tables import JudgedRows
+from situ.runtime.spark.inputs.tables import JudgedRows, OwnRows
 
 #: Bytes of the files of one micro-batch; a larger file is one alone. A backlog is read in such pieces.
 BATCH_BYTES = 256 << 20
@@ -38,7 +39,9 @@ _OPENED = "opened"
 _FILES = "path string, modificationTime timestamp, length long, content binary"
 
 
-def files_to_rows(spark: SparkSession, directory: Path, stream: Stream, work: Path) -> JudgedRows:
+def files_to_rows(
+    spark: SparkSession, directory: Path, stream: Stream, work: Path, batch_bytes: int = BATCH_BYTES
+) -> JudgedRows:
     """Files of Parquet, CSV or JSON lines, also below the directory, and those that will come.
 
     A file is read once, by its name: it must be moved in whole, and not changed later. Names that begin with `.` or
@@ -54,15 +57,16 @@ def files_to_rows(spark: SparkSession, directory: Path, stream: Stream, work: Pa
         PRIVATE.make_directory(work)
         PRIVATE.open_new(work / _OPENED).close()
     root = Root.of(directory)
-    paths = _paths(spark, root.absolute).select("path", micro_batch_us().alias(NOW_US))
-    return JudgedRows(paths.mapInArrow(FileReader(with_default_ahead(stream), root).rows, rows_type(stream)), as_it_is)
+    paths = _paths(spark, root.absolute, batch_bytes).select("path", micro_batch_us().alias(NOW_US))
+    reader = FileReader(with_default_ahead(stream), root)
+    return JudgedRows(paths.mapInArrow(reader.rows, rows_type(stream)), as_it_is, OwnRows(paths, reader))
 
 
-def _paths(spark: SparkSession, directory: str) -> DataFrame:
+def _paths(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame:
     """One row for each file. Without the column `content`, Spark does not open them."""
     settings = {
         "recursiveFileLookup": "true",
-        "maxBytesPerTrigger": str(BATCH_BYTES),
+        "maxBytesPerTrigger": str(batch_bytes),
         # Else Spark would pass over, without a word, files that are a week older than others.
         "maxFileAge": "36500d",
     }
@@ -87,9 +91,12 @@ class FileReader:
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path in batch.column("path").to_pylist():
-                file = Path(re.sub(r"^file:/+", "/", path))
-                if not is_hidden(file, Path(self.root.absolute)):  # Spark has a rule of its own for names with a `=`
-                    for part in ArrivingFileReader(self.stream, self.root).read(file):
-                        known = reject_ahead(part, self.stream, now_us_of(batch), self.root.shown(str(file)))
-                        yield from conformed_to_rows(known, self.stream)
+            for part in self.parts(batch):
+                yield from conformed_to_rows(part, self.stream)
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[Conformed]:
+        for path in batch.column("path").to_pylist():
+            file = Path(re.sub(r"^file:/+", "/", path))
+            if not is_hidden(file, Path(self.root.absolute)):  # Spark has a rule of its own for names with a `=`
+                for part in ArrivingFileReader(self.stream, self.root).read(file):
+                    yield reject_ahead(part, self.stream, now_us_of(batch), self.root.shown(str(file)))

@@ -12,6 +12,7 @@ from situ.graph.query import Stream
 from situ.io.files.json_lines import JsonFormat
 from situ.io.messages import check_json_attributes, conform_messages, pieces_of_messages
 from situ.io.rows.ahead import with_default_ahead
+from situ.io.rows.conform import Conformed
 from situ.runtime.spark.inputs.stream_rows import (
     NOW_US,
     as_it_is,
@@ -20,7 +21,7 @@ from situ.runtime.spark.inputs.stream_rows import (
     now_us_of,
     rows_type,
 )
-from situ.runtime.spark.inputs.tables import JudgedRows
+from situ.runtime.spark.inputs.tables import JudgedRows, OwnRows
 
 
 def messages_to_rows(messages: DataFrame, stream: Stream, place: str) -> JudgedRows:
@@ -29,8 +30,8 @@ def messages_to_rows(messages: DataFrame, stream: Stream, place: str) -> JudgedR
     check_json_attributes(stream, place)
     columns = [name for name in ("value", "_place", "_reason") if name in messages.columns]
     reader = MessageReader(with_default_ahead(stream))
-    rows = messages.select(*columns, micro_batch_us().alias(NOW_US)).mapInArrow(reader.rows, rows_type(stream))
-    return JudgedRows(rows, as_it_is)
+    messages = messages.select(*columns, micro_batch_us().alias(NOW_US))
+    return JudgedRows(messages.mapInArrow(reader.rows, rows_type(stream)), as_it_is, OwnRows(messages, reader))
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,11 @@ class MessageReader:
     stream: Stream
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        form = JsonFormat(b"", self.stream)
         for batch in batches:
-            for piece in pieces_of_messages(batch):
-                part = conform_messages(piece, form, self.stream, now_us_of(piece))
+            for part in self.parts(batch):
                 yield from conformed_to_rows(part, self.stream)
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[Conformed]:
+        form = JsonFormat(b"", self.stream)
+        for piece in pieces_of_messages(batch):
+            yield conform_messages(piece, form, self.stream, now_us_of(piece))

@@ -37,6 +37,7 @@ from situ.runtime.spark.inputs.columns import (
 )
 from situ.runtime.spark.inputs.files import REJECTED, events_in_tasks, rejected_in_tasks
 from situ.runtime.spark.inputs.stream_rows import NOW_US, micro_batch_us, now_us_of
+from situ.runtime.spark.stages.stream_packer import PartReader
 
 #: For a row that only Catalyst finds fault with: `situ.io` takes times without a zone as UTC.
 _NOT_IN_ITS_ZONE = "a date, or a timestamp without a zone, is out of range"
@@ -138,12 +139,22 @@ def _judge(df: DataFrame, stream: Stream, place: str) -> _Judged:
 
 
 @dataclass(frozen=True)
+class OwnRows:
+    """Rows of a stream that situ reads itself, of what Spark hands out."""
+
+    handed_out: DataFrame
+    reader: PartReader
+
+
+@dataclass(frozen=True)
 class JudgedRows:
     """All rows of a streaming DataFrame: attributes, `_time`, and `_misfit`, a struct that is null where a row fits.
-    `reject` makes `_reason`, `_row` and `_place` of the fields of that struct."""
+    `reject` makes `_reason`, `_row` and `_place` of the fields of that struct. `own`: where situ reads the rows itself,
+    and so can pack them as soon as they are read."""
 
     rows: DataFrame
     reject: Callable[[pa.RecordBatch], pa.RecordBatch]
+    own: OwnRows | None = None
 
 
 def dataframe_to_rows(df: DataFrame, stream: Stream) -> JudgedRows:
@@ -237,7 +248,7 @@ def _parquet_to_input(spark: SparkSession, root: Root, files: list[ParquetFile],
     """Files of the same columns. Where their footers say it, Spark is told the types of the columns, and is not sent to
     look for rejected rows: each would be a job of its own."""
     schema = files[0].schema
-    zoneless = {a.name for a in stream.attributes if _is_zoneless(type_found(a, stream, schema, root.given))}
+    zoneless = {a.name for a in stream.attributes if is_zoneless(type_found(a, stream, schema, root.given))}
     paths = [root.absolute_path(file.path) for file in files]
     if not any(":" in path or Path(path).name.startswith(("_", ".")) for path in paths):  # Spark finds no such files
         try:
@@ -245,14 +256,14 @@ def _parquet_to_input(spark: SparkSession, root: Root, files: list[ParquetFile],
             named = "_metadata" in (name.lower() for name in df.columns)
             rows = _rows_to_input(df, stream, root.given, None if named else root)
             if stream.time not in zoneless and all(file.is_all_events(stream) for file in files):
-                return replace(rows, rejected=_nothing_rejected(spark))
+                return replace(rows, rejected=nothing_rejected(spark))
             return rows
         except (PySparkException, InputError):
             pass  # a type that Spark does not read, or reads as another one
     return _in_tasks(spark, root, [file.path for file in files], stream, zoneless)
 
 
-def _nothing_rejected(spark: SparkSession) -> DataFrame:
+def nothing_rejected(spark: SparkSession) -> DataFrame:
     """A table without rows, which Spark leaves out of its plans."""
     columns = (f"CAST(NULL AS {type_}) AS {name}" for name, type_ in map(str.split, REJECTED.split(", ")))
     return spark.sql(f"SELECT {', '.join(columns)} WHERE false")
@@ -285,9 +296,10 @@ def _escaped(path: str) -> str:
     return "file://" + re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
 
 
-def _is_zoneless(found: pa.DataType) -> bool:
+def is_zoneless(found: pa.DataType) -> bool:
+    """Whether values of a column are times that some zone must be known for."""
     if pa.types.is_dictionary(found):
-        return _is_zoneless(found.value_type)
+        return is_zoneless(found.value_type)
     return pa.types.is_date(found) or (pa.types.is_timestamp(found) and found.tz is None)
 
 

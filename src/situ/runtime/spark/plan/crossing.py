@@ -19,8 +19,8 @@ from situ.runtime.spark.stages.stream_packer import MISFIT
 
 def crossing(events: DataFrame, read: Read, graph: OperatorGraph, functions: Functions) -> DataFrame:
     """The rows and columns of a table that cross, under names that cannot clash."""
-    tests = _tests(read, graph, functions)
-    if read.filtered:
+    tests = [] if read.indexed else _tests(read, graph, functions)
+    if read.filtered and not read.indexed:
         events = events.filter(_is_taken(read, tests))
     columns = [column(TIME), *_marks(tests, len(mark_columns(read))), *map(column, read.columns)]
     return events.select(*(c.alias(f"c{n}") for n, c in enumerate(columns)))
@@ -30,9 +30,10 @@ def crossing_of_stream(rows: DataFrame, read: Read, graph: OperatorGraph, functi
     """The same of a stream. All rows cross, with their times, or as misfits; other columns only of those that some
     rule takes: where they are null, little crosses."""
     fits = column(MISFIT).isNull()
-    tests = [F.coalesce(test, F.lit(False)) & fits for test in _tests(read, graph, functions)]
+    judged = [] if read.indexed else _tests(read, graph, functions)
+    tests = [F.coalesce(test, F.lit(False)) & fits for test in judged]
     names = mark_columns(read, always=True)
-    taken = _is_taken(read, tests) if read.filtered else fits
+    taken = _is_taken(read, tests) if read.filtered and not read.indexed else fits
     columns = [F.when(fits, column(TIME)), *_marks(tests, len(names))]
     columns += [F.when(taken, column(name)) for name in read.columns]
     columns.append(column(MISFIT))

@@ -80,24 +80,34 @@ def partitioning_of(operator: Operator) -> Partitioning:
         return Anywhere()
     if rule.group_by:
         return ByKey(rule.group_by)
+    reach = reach_us(rule)
+    return OneTask(f"it has no group key, and {reach}") if isinstance(reach, str) else _slices(reach)
+
+
+def reach_us(rule: Rule) -> int | str:
+    """How long after the time at which it begins a match, or a window, depends on events; or why slices of time would
+    not give the same ones.
+
+    >>> from situ.lang.parse import parse
+    >>> def reach(detect):
+    ...     return reach_us(parse(f"subscribe S detect {detect}").subscriptions[0].rule)
+    >>> reach("A as a then B as b within 5 s"), reach("A as a then B as b")
+    (5000000, 'it has no window')
+    """
+    if _judges_single_events(rule):
+        return 0
     if rule.kind is not None:
         window = rule.kind.window
-        if window.unit == "events":
-            return OneTask("it has no group key, and its windows count events")
-        return _slices(window.over)
+        return "its windows count events" if window.unit == "events" else window.over
     if isinstance(rule.after_match, Pause):
-        return OneTask("it has no group key, and the pause after a match reaches across slices of time")
+        return "the pause after a match reaches across slices of time"
     if rule.after_match != AfterMatch():
-        return OneTask("it has no group key, and skipping after a match reaches across slices of time")
+        return "skipping after a match reaches across slices of time"
     if rule.timed_out and any(_has_and(case.detect) for case in rule.cases):
-        return OneTask("it has no group key, and what an `and` lacks may have come before, in another slice of time")
-    spans = []
-    for case in rule.cases:
-        span = _span(case)
-        if isinstance(span, str):
-            return OneTask(f"it has no group key, and {span}")
-        spans.append(span)
-    return _slices(max(spans))
+        return "what an `and` lacks may have come before, in another slice of time"
+    reaches = [_span(case) for case in rule.cases]
+    reasons = [reach for reach in reaches if isinstance(reach, str)]
+    return reasons[0] if reasons else max(reach for reach in reaches if isinstance(reach, int))
 
 
 def _slices(overlap_us: int) -> BySlice:

@@ -6,8 +6,10 @@ shard for all stages. A stage is one shuffle of packets and one crossing in whic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
@@ -17,7 +19,7 @@ from situ.graph.query import Stream
 from situ.graph.rule_properties import begins_at_start
 from situ.graph.typing import Scope
 from situ.kernel.batch import EXTENT
-from situ.kernel.compile import RuleProgram, compile_operator
+from situ.kernel.compile import Programs
 from situ.kernel.operator import Conditions, Context, contexts_of, tie_attributes
 from situ.lang.unparse import unparse_expression
 from situ.mobility.moving_program import MovingProgram
@@ -26,17 +28,23 @@ from situ.runtime.spark.catalyst.conditions import is_expressible
 from situ.runtime.spark.plan.partitioning import Anywhere, ByKey, EveryTask, Partitioning, partitioning_of
 from situ.runtime.spark.plan.routes import Route, routes_of
 
+#: More tests than these are judged by an index in the packer: Spark's planning, and the code that it generates, grow
+#: with every test, and an event looks at all of them.
+MOST_IN_CATALYST = 64
+#: Of more tests than these, and of more operators, some are shown.
+SHOWN_TESTS, SHOWN_OPERATORS = 5, 20
+
 
 @dataclass(frozen=True, slots=True)
 class StreamTest:
-    """What some step asks of single events, and which of its conditions Catalyst judges."""
+    """What some step asks of single events, and which of its conditions Catalyst can judge."""
 
     conditions: Conditions
     pushed: Conditions
 
     @property
     def complete(self) -> bool:
-        """Whether Catalyst says all of it, so that the kernel need not ask again."""
+        """Whether Catalyst can say all of it, so that the kernel need not ask again."""
         return len(self.pushed) == len(self.conditions)
 
     def __str__(self) -> str:
@@ -60,35 +68,59 @@ class Taker:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What crosses of one stream."""
+    """What crosses of one stream; `only_ordering` are columns that do so only because they order equal times.
+    `indexed`: an index in the packer judges tests, and not Catalyst."""
 
     stream: Stream
     tests: tuple[StreamTest, ...]
     columns: tuple[str, ...]
     takers: tuple[Taker, ...]
-    ties: frozenset[str]
+    only_ordering: frozenset[str]
     positions_of: tuple[str, ...]
+    indexed: bool = False
 
     @property
     def filtered(self) -> bool:
-        """Whether Catalyst leaves rows out."""
+        """Whether rows are left out: by Catalyst, or by the packer."""
         return all(taker.tests is not None for taker in self.takers)
+
+    @property
+    def asked(self) -> tuple[Conditions, ...] | None:
+        """The tests of which a row must fulfil one, as far as Catalyst can say them; None: all rows are read, or tests
+        are so many that an index judges them."""
+        if not self.filtered or self.indexed:
+            return None
+        taken = {number for taker in self.takers for number in taker.tests or ()}
+        return tuple(self.tests[number].pushed for number in sorted(taken))
 
     @property
     def marked(self) -> bool:
         """Whether rows say which tests they fulfil."""
-        return any(test.pushed for test in self.tests) and not (self.filtered and len(self.tests) == 1)
+        is_needed = any(test.pushed for test in self.tests) and not (self.filtered and len(self.tests) == 1)
+        return is_needed and not self.indexed
 
     def __str__(self) -> str:
         lines = [f"read {self.stream.name}: {'rows that fulfil a test' if self.filtered else 'all rows'}"]
-        lines += [f"  test {number} {test}" for number, test in enumerate(self.tests)]
-        lines.append(f"  cross: {', '.join(('the time', *self.columns, *(['marks of the tests'] * self.marked)))}")
-        if self.ties:
+        if self.indexed:
             lines.append(
-                f"  {', '.join(sorted(self.ties))}: only because equal times are ordered by all attributes; "
+                f"  {len(self.tests):,} tests by an index: "
+                + ("in the packer, and again in the kernel" if self.filtered else "in the kernel")
+                + f"; Catalyst judges no more than {MOST_IN_CATALYST} tests"
+            )
+            shown = [" and ".join(map(unparse_expression, test.conditions)) for test in self.tests[:SHOWN_TESTS]]
+            lines += [f"  test {number} {text or 'every row'}" for number, text in enumerate(shown)]
+            lines.append(f"  ... and {len(self.tests) - len(shown):,} more tests")
+        else:
+            lines += [f"  test {number} {test}" for number, test in enumerate(self.tests)]
+        lines.append(f"  cross: {', '.join(('the time', *self.columns, *(['marks of the tests'] * self.marked)))}")
+        if self.only_ordering and not self.stream.order:
+            lines.append(
+                f"  {', '.join(sorted(self.only_ordering))}: only because equal times are ordered by all attributes; "
                 f"`order ATTRIBUTE` in the declaration of {self.stream.name} would need that one alone"
             )
-        lines += [f"  all rows cross: positions count in {name}" for name in self.positions_of]
+        lines += [f"  all rows cross: positions count in {name}" for name in self.positions_of[:SHOWN_OPERATORS]]
+        if len(self.positions_of) > SHOWN_OPERATORS:
+            lines.append(f"  all rows cross: {len(self.positions_of) - SHOWN_OPERATORS:,} more rules count positions")
         return "\n".join(lines)
 
 
@@ -132,7 +164,7 @@ class Stage:
         lines = [f"stage {self.number + 1}"]
         for route in self.routes:
             lines.append(f"  run {route.partitioning}")
-            lines.append(f"    {', '.join(o.name for o in route.operators)}, from {', '.join(route.reads)}")
+            lines.append(f"    {_some([o.name for o in route.operators])}, from {_some(route.reads)}")
         for query in self.moving:
             stream, attribute = query.consumer
             if query.reuses:
@@ -218,16 +250,26 @@ class SparkPlan:
 
     def readers(self, event_type: str) -> list[tuple[int, int]]:
         """The stages and routes that read an event type from outside of themselves."""
-        return [
-            (stage.number, number)
-            for stage in self.stages
-            for number, route in enumerate(stage.routes)
-            if event_type in route.reads
-        ]
+        return self._readers.get(event_type, [])
+
+    @cached_property
+    def _readers(self) -> dict[str, list[tuple[int, int]]]:
+        readers: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for stage in self.stages:
+            for number, route in enumerate(stage.routes):
+                for event_type in route.reads:
+                    readers[event_type].append((stage.number, number))
+        return dict(readers)
 
 
-def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions) -> SparkPlan:
-    """How a query runs on Spark; needs no session.
+def plan_on_spark(
+    graph: OperatorGraph,
+    functions: Functions = default_functions,
+    most_in_catalyst: int = MOST_IN_CATALYST,
+    programs: Programs | None = None,
+) -> SparkPlan:
+    """How a query runs on Spark; needs no session. Where rules ask more than `most_in_catalyst` different things of the
+    events of a stream, an index judges them. `programs`: those of the rules that do not move, if they are known.
 
     >>> from situ.lang.parse import parse
     >>> from situ.lang.resolve import resolve
@@ -247,8 +289,7 @@ def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions
         Rise, from Reading
     """
     plain = without_moving(graph)
-    contexts = contexts_of(plain, functions, provenance=False)
-    programs = {name: compile_operator(context) for name, context in contexts.items()}
+    programs = programs or Programs(contexts_of(plain, functions, provenance=False))
     routes = routes_of(plain)
     moving = moving_queries(graph, functions)
     numbers = sorted({route.stage for route in routes} | ({0} if moving else set()))
@@ -256,15 +297,16 @@ def plan_on_spark(graph: OperatorGraph, functions: Functions = default_functions
         Stage(number, tuple(route for route in routes if route.stage == number), () if number else moving)
         for number in numbers
     )
-    reads = (_read(stream, stages, programs, functions) for stream in graph.streams)
+    reads = (_read(stream, stages, programs, functions, most_in_catalyst) for stream in graph.streams)
     return SparkPlan(graph, plain, tuple(read for read in reads if read is not None), stages)
 
 
 def _read(
     stream: Stream,
     stages: tuple[Stage, ...],
-    programs: dict[str, RuleProgram],
+    programs: Programs,
     functions: Functions,
+    most_in_catalyst: int,
 ) -> Read | None:
     places = [(stage.number, n, route) for stage in stages for n, route in enumerate(stage.routes)]
     readers = {
@@ -277,16 +319,18 @@ def _read(
         return None
     schema = Schema(tuple((attribute.name, attribute.type) for attribute in stream.attributes))
     scope = Scope({}, functions=functions).with_this(stream.name, schema)
-    asked = dict.fromkeys(c for operator in operators for c in programs[operator.name].tests()[stream.name])
+    tests_of = {operator.name: programs.tests(operator.name)[stream.name] for operator in operators}
+    asked = dict.fromkeys(c for tests in tests_of.values() for c in tests)
     asked |= dict.fromkeys(c for mover in movers for c in mover.tests)
     tests = tuple(StreamTest(c, tuple(x for x in c if is_expressible(x, scope))) for c in asked)
-    judged = {test.conditions for test in tests if test.complete}
+    is_indexed = len(tests) > most_in_catalyst
+    judged = set() if is_indexed else {test.conditions for test in tests if test.complete}
     columns = {stream.unique} if stream.unique else set[str]()
     ordering: set[str] = set()
     for operator in operators:
-        columns |= programs[operator.name].columns_read(judged)[stream.name]
+        columns |= programs.columns_read(operator.name, judged)[stream.name]
         if not isinstance(partitioning_of(operator), Anywhere):  # then the order of events matters
-            ordering |= {*programs[operator.name].context.inputs[stream.name].tie_attributes}
+            ordering |= {*programs.contexts[operator.name].inputs[stream.name].tie_attributes}
     for stage, n, route in places:
         if readers[stage, n] and isinstance(route.partitioning, ByKey):
             columns |= {*route.partitioning.keys}
@@ -295,20 +339,19 @@ def _read(
         ordering |= mover.ordering
     if {*EXTENT} & columns and stream.location:
         columns |= {*stream.location}
+    counting = tuple(operator.name for operator in operators if programs.template(operator.name).counts_positions)
     takers = tuple(
-        Taker(stage, n, _taken([c for o in of_route for c in programs[o.name].tests()[stream.name]], tests))
-        if not any(programs[operator.name].counts_positions for operator in of_route)
+        Taker(stage, n, _taken([c for o in of_route for c in tests_of[o.name]], tests))
+        if {operator.name for operator in of_route}.isdisjoint(counting)
         else Taker(stage, n, None)
         for (stage, n), of_route in readers.items()
         if of_route
     )
     takers += tuple(Taker(0, mover.route, _taken(mover.tests, tests)) for mover in movers)
-    counting = tuple(operator.name for operator in operators if programs[operator.name].counts_positions)
     if stream.unique:
         ordering |= {*tie_attributes(stream)}
     crossing = tuple(name for name in schema.names if name in columns | ordering)
-    ties = frozenset() if stream.order else frozenset(ordering - columns)
-    return Read(stream, tests, crossing, takers, ties, counting)
+    return Read(stream, tests, crossing, takers, frozenset(ordering - columns), counting, is_indexed)
 
 
 @dataclass(frozen=True)
@@ -341,6 +384,11 @@ def _movers(stream: Stream, stages: tuple[Stage, ...], functions: Functions) -> 
         if stream.name == query.focal.name:
             movers.append(_Mover(stages[0].updates_of(n), program, stream.name, True))
     return movers
+
+
+def _some(names: Sequence[str]) -> str:
+    left = len(names) - SHOWN_OPERATORS
+    return ", ".join(names[:SHOWN_OPERATORS]) + (f" and {left:,} more" if left > 0 else "")
 
 
 def _taken(asked: Iterable[Conditions], tests: tuple[StreamTest, ...]) -> frozenset[int] | None:

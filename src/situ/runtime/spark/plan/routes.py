@@ -62,6 +62,8 @@ class _Planner:
     def _sources(self, operator: Operator) -> list[int]:
         """The routes of the last stage that makes inputs of the operator. What earlier ones make comes by a shuffle,
         and so to the right tasks anyway."""
+        if not any(name in self.operators for name in operator.inputs):
+            return []  # of thousands of rules, most read streams alone
         makers = [at for at, route in enumerate(self.placed) if any(o.name in operator.inputs for o in route.operators)]
         last = max((self.placed[at].stage for at in makers), default=0)
         return [at for at in makers if self.placed[at].stage == last]
@@ -74,7 +76,8 @@ class _Planner:
         return tuple(sorted((self._in_order(r) for r in self.placed if r.operators), key=lambda route: route.stage))
 
     def _in_order(self, route: Route) -> Route:
-        return replace(route, operators=tuple(o for o in self.graph.operators if o in route.operators))
+        names = {operator.name for operator in route.operators}
+        return replace(route, operators=tuple(o for o in self.graph.operators if o.name in names))
 
     def _add(self, operator: Operator, stage: int, partitioning: Partitioning) -> None:
         """Into the stage's route of this partitioning, if there is one. What runs anywhere stays apart at first."""

@@ -28,6 +28,7 @@ def functions_used(graph: OperatorGraph, functions: Functions) -> tuple[Function
 
 
 def _expressions(graph: OperatorGraph) -> Iterator[Expression]:
+    yield from (s.leave_when for s in graph.query.subscriptions if s.around and s.leave_when is not None)
     for operator in graph.operators:
         for case in operator.rule.cases:
             yield from (item.expression for item in case.assign)

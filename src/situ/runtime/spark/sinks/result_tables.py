@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from situ.core.types import TIMESTAMP_ARROW, to_arrow
 from situ.io.rows.conform import REJECTED as REJECTED_SCHEMA
 from situ.kernel.batch import EXTENT
-from situ.runtime.spark.stages.output import FAILED_CALL, LATE, LATENESS, REJECTED, REUSE, TaggedOutput
+from situ.runtime.spark.stages.output import FAILED_CALL, LATE, LATENESS, REJECTED, REUSE, TIMING, TaggedOutput
 
 _LATE_SCHEMA = pa.schema([("_time", TIMESTAMP_ARROW), (LATENESS, pa.duration("us")), ("_row", pa.string())])
 
@@ -37,12 +37,12 @@ class Tables:
         return pa.schema([(own, type_) for _, own, type_ in self.columns(kind, name)]).empty_table()
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.Table]]:
-        """Kind, name and table of all that is in a batch; of failed calls and of reuse, the tagged rows."""
+        """Kind, name and table of all that is in a batch; of failed calls, reuse and timing, the tagged rows."""
         tags = pa.table([batch.column("_kind"), batch.column("_name")], names=["kind", "name"])
         for tag in tags.group_by(["kind", "name"], use_threads=False).aggregate([]).to_pylist():
             kind, name = tag["kind"], tag["name"]
             rows = batch.filter(pc.and_(pc.equal(tags["kind"], kind), pc.equal(tags["name"], name)).combine_chunks())
-            if kind in (FAILED_CALL, REUSE):
+            if kind in (FAILED_CALL, REUSE, TIMING):
                 yield kind, name, pa.Table.from_batches([rows])
                 continue
             columns = self.columns(kind, name)

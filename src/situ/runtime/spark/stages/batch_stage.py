@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -12,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.functions import Function
+from situ.core.hops import hop
 from situ.core.time import END
 from situ.core.types import to_arrow
 from situ.flow.reusing import ReusingFlow, moving_flow
 from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, Batch, one_chunk
-from situ.kernel.operator import SLICE
+from situ.kernel.operator import SLICE, Produced
 from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import MovingQuery
 from situ.reuse.tiles import Shards
@@ -26,8 +28,9 @@ from situ.runtime.spark.plan.plan import Read, SparkPlan, Stage
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
 from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, TaggedOutput
+from situ.runtime.spark.stages.row_index import RowIndex
 from situ.runtime.spark.stages.shards import BEGIN, FINISHED, Address, from_packets, shard_numbers, to_packets
-from situ.runtime.spark.stages.stage_flow import StageFlow
+from situ.runtime.spark.stages.stage_flow import StageFlow, stage_programs
 
 TIME = "_time"
 #: Marks of tests come in columns of this many bits: a bigint, without its sign.
@@ -42,7 +45,7 @@ Arrived: TypeAlias = dict[tuple[int, str], list[pa.RecordBatch]]
 
 def mark_columns(read: Read, always: bool = False) -> list[str]:
     """Which tests rows fulfil. `always`: also where all rows that cross fulfil the only one."""
-    marked = any(test.pushed for test in read.tests) if always else read.marked
+    marked = any(test.pushed for test in read.tests) and not read.indexed if always else read.marked
     return [f"_marks{n}" for n in range(-(-len(read.tests) // MARKS_PER_COLUMN))] if marked else []
 
 
@@ -59,13 +62,23 @@ class Packer:
     def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = [TIME, *mark_columns(self.read), *self.read.columns]
         for rows in pieces_of(batches):
-            yield from self._packets(rows.rename_columns(names))
+            yield from self.packets(rows.rename_columns(names))
 
-    def _packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    @cached_property
+    def _index(self) -> RowIndex:
+        return RowIndex(self.read)
+
+    def packets(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows with their times, marks and columns, for each route those that it takes."""
         takers = self.read.takers
+        hits = None
+        if self.read.indexed and any(taker.tests is not None for taker in takers):
+            hits = self._index.hits(rows.column(TIME).to_numpy(), rows)
         for taker in takers:
             taken = rows
-            if taker.tests is not None and len(takers) > 1 and self.read.marked:
+            if taker.tests is not None and hits is not None:
+                taken = rows.filter(pa.array(self._index.taken(hits, taker.tests, rows.num_rows)))
+            elif taker.tests is not None and len(takers) > 1 and self.read.marked:
                 taken = rows.filter(pa.array(marked_rows(rows, taker.tests)))
             address = Address(taker.stage, taker.route, self.read.stream.name)
             stage = self.plan.stages[taker.stage]
@@ -134,7 +147,11 @@ def pieces_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches)
+    if any(batch.schema != batches[0].schema for batch in batches):
+        # Files may have integers of different widths, and columns that order equal times may have stayed behind.
+        table = pa.concat_tables(map(pa.Table.from_batches, ([b] for b in batches)), promote_options="permissive")
+    else:
+        table = pa.Table.from_batches(batches)
     return pa.RecordBatch.from_arrays([one_chunk(column) for column in table.columns], names=table.column_names)
 
 
@@ -194,15 +211,17 @@ class StageRun:
     def _run_operators(self, stage: Stage, arrived: Arrived, owns: bool) -> Iterator[pa.RecordBatch]:
         """All operators of the stage on all that has come; then the input ends. `owns`: those that one task owns begin
         here, at the start of the query."""
-        running = StageFlow.of(self.plan, stage, loaded(self.functions), memory_of_task(self.memory_bytes), owns)
+        programs = stage_programs(self.plan, stage, loaded(self.functions), owns, in_order=False)
+        running = StageFlow.of(self.plan, stage, programs, memory_of_task(self.memory_bytes))
         for (route, name), port in running.ports.items():
-            running.flow.add(port, rows_to_batch(arrived.pop((route, name), []), self.plan.read(name)))
-        for name, produced in running.flow.advance(END).items():
+            with hop("unpacking"):
+                batch = rows_to_batch(arrived.pop((route, name), []), self.plan.read(name))
+            running.flow.add(port, batch)
+        all_produced = running.flow.advance(END)
+        for name, produced in all_produced.items():
             yield from to_later_stages(self.plan, self.number, name, produced.events, self.shards)
-            if name in self.output.shown and len(produced.events):
-                yield from self._result(self.output.rows(COMPLEX_EVENT, name, produced.events))
-            if len(produced.timed_out):
-                yield from self._result(self.output.rows(TIMED_OUT, name, produced.timed_out))
+        for rows in pieces_of(tagged(self.output, all_produced)):
+            yield from self._result(rows)
         yield from self._failed(running.flow.failed_calls)
 
     def _run_moving(
@@ -239,6 +258,16 @@ class StageRun:
             return
         for _, _, rows in from_packets(packets):
             yield from rows
+
+
+def tagged(output: TaggedOutput, produced: Mapping[str, Produced]) -> Iterator[pa.RecordBatch]:
+    """What operators found, as rows of the tagged table."""
+    shown = frozenset(output.shown)
+    for name, result in produced.items():
+        if name in shown and len(result.events):
+            yield output.rows(COMPLEX_EVENT, name, result.events)
+        if len(result.timed_out):
+            yield output.rows(TIMED_OUT, name, result.timed_out)
 
 
 def to_later_stages(
@@ -278,10 +307,16 @@ def rows_to_batch(rows: list[pa.RecordBatch], read: Read | None) -> Batch:
     if read.stream.location and {*read.stream.location} <= {*columns}:
         x, y = (columns[name].cast(pa.float64()) for name in read.stream.location)
         columns |= dict(zip(EXTENT, (x, y, x, y), strict=True))
-    batch = Batch(times, columns)
+    length = len(times)
+
+    def left_behind(names: Iterable[str]) -> dict[str, pa.Array]:
+        """What only orders rows of equal times did not come along, because there are none; copies are alike."""
+        return {name: pa.nulls(length, typed[name]) for name in names}
+
+    batch = Batch(times, columns, left_behind)
     marked = "_marks0" in joined.schema.names
     for number, test in enumerate(read.tests):
-        if test.complete and test.conditions:
+        if test.complete and test.conditions and not read.indexed:
             is_accepted = marked_rows(joined, frozenset({number})) if marked else np.ones(len(times), np.bool_)
             batch.masks[test.conditions] = is_accepted
     return batch

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from situ.reuse.totals import Totals
 from situ.runtime.spark.stages.output import CALLS, COMPLEX_EVENT, FIGURES, KINDS, LATE, REJECTED, TIMED_OUT
 
 #: The name under which Spark reports them.
 METRICS = "situ"
+#: What the names of figures of reuse begin with: the fields of `situ.reuse.totals.Totals` follow.
+REUSED = "reuse_"
 
 
 def observed(rows: DataFrame) -> DataFrame:
@@ -31,8 +36,7 @@ def observed(rows: DataFrame) -> DataFrame:
         count(REJECTED).alias("rejected"),
         F.coalesce(F.sum(CALLS), F.lit(0)).alias("failed_calls"),
         F.coalesce(F.sum(figure("duplicates")), F.lit(0)).alias("duplicates"),
-        F.coalesce(F.sum(figure("interests")), F.lit(0)).alias("interests"),
-        F.coalesce(F.sum(figure("covered")), F.lit(0)).alias("covered"),
+        *(F.coalesce(F.sum(figure(f"reuse.{f.name}")), F.lit(0)).alias(REUSED + f.name) for f in fields(Totals)),
         F.coalesce(F.sum(figure("state_bytes")), F.lit(0)).alias("state_bytes"),
         F.max(figure("state_bytes")).alias("largest_shard_bytes"),
         F.max(figure("events")).alias("largest_shard_candidates"),

@@ -18,22 +18,23 @@ from situ.kernel.operator import Context
 from situ.reuse.totals import Totals
 
 COMPLEX_EVENT, TIMED_OUT, FAILED_CALL = "complex event", "timed out", "failed call"
-REJECTED, LATE, FIGURES, REUSE = "rejected", "late", "figures", "reuse"
+REJECTED, LATE, FIGURES, REUSE, TIMING = "rejected", "late", "figures", "reuse", "timing"
 #: Kinds cross from Python as their number here.
-KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED, LATE, FIGURES, REUSE)
+KINDS = (COMPLEX_EVENT, TIMED_OUT, FAILED_CALL, REJECTED, LATE, FIGURES, REUSE, TIMING)
 
 #: The columns of a failed call beside its name, of a rejected row, and of a late one.
 CALLS = "_calls"
 REASONS = ("_reason", "_row", "_place")
 LATENESS = "_lateness"
+#: How long a task was at a hop: what it did, and where.
+HOP, SECONDS = "_hop", "_seconds"
 #: What a task has shared for a subscription: see `situ.reuse.totals`.
 TOTALS = "_totals"
 TOTALS_TYPE = pa.struct([(f.name, pa.float64() if f.type == "float" else pa.int64()) for f in fields(Totals)])
 
 #: What one shard of a stage reports of one step: not for users, but for the metrics of a streaming query.
-#: `input` counts rows that were read, `events` those that reached the shard; `interests` those of
-#: subscriptions that share, `covered` those of them that were served by others; latencies are from the time of complex
-#: events to the moment in which they were found.
+#: `input` counts rows that were read, `events` those that reached the shard; `reuse` is what subscriptions that share
+#: have shared in this step; latencies are from the time of complex events to the moment in which they were found.
 FIGURES_TYPE = pa.struct(
     [
         ("stage", pa.int32()),
@@ -41,8 +42,7 @@ FIGURES_TYPE = pa.struct(
         ("input", pa.int64()),
         ("events", pa.int64()),
         ("duplicates", pa.int64()),
-        ("interests", pa.int64()),
-        ("covered", pa.int64()),
+        ("reuse", TOTALS_TYPE),
         ("state_bytes", pa.int64()),
         ("busy_ms", pa.float64()),
         ("watermark", TIMESTAMP_ARROW),
@@ -67,6 +67,8 @@ class TaggedOutput:
     functions: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()  # of streaming queries, whose late and rejected rows are rows of the table, too
     reuses: bool = False
+    rejecting: tuple[str, ...] = ()  # streams of tables whose rejected rows are rows of the table
+    timed: bool = False  # tasks say how long they took for what
 
     @classmethod
     def of(
@@ -76,18 +78,28 @@ class TaggedOutput:
         functions: tuple[Function, ...] = (),
         streams: tuple[str, ...] = (),
         reuses: bool = False,
+        rejecting: tuple[str, ...] = (),
+        timed: bool = False,
     ) -> TaggedOutput:
         """The complex events of subscriptions (or of all), and what times out."""
         operators = [context.operator for context in contexts.values()]
         shown = tuple(o.name for o in operators if show_definitions or o.subscription is not None)
-        named = tuple(o for o in operators if o.name in shown or o.rule.timed_out)
+        is_shown = frozenset(shown)
+        named = tuple(o for o in operators if o.name in is_shown or o.rule.timed_out)
         located = frozenset(o.name for o in named if contexts[o.name].located)
-        return cls(named, located, shown, tuple(function.name for function in functions), streams, reuses)
+        names = tuple(function.name for function in functions)
+        return cls(named, located, shown, names, streams, reuses, rejecting, timed)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """What a row can be called; names, too, cross as numbers."""
-        return (*(operator.name for operator in self.operators), *self.functions, *self.streams, FIGURES)
+        return (
+            *(operator.name for operator in self.operators),
+            *self.functions,
+            *self.streams,
+            *self.rejecting,
+            FIGURES,
+        )
 
     @cached_property
     def columns(self) -> dict[tuple[str, str], tuple[str, Type]]:
@@ -105,23 +117,40 @@ class TaggedOutput:
         return columns
 
     @cached_property
+    def _number(self) -> dict[str, int]:
+        """What a name crosses as: the first, if several things have it."""
+        return {name: number for number, name in reversed([*enumerate(self.names)])}
+
+    @cached_property
+    def _columns_of(self) -> dict[str, list[tuple[str, str, Type]]]:
+        """For every operator, its attributes, each with the name and type of its column."""
+        of_operator: dict[str, list[tuple[str, str, Type]]] = {operator.name: [] for operator in self.operators}
+        for (operator, attribute), (column, type_) in self.columns.items():
+            of_operator[operator].append((attribute, column, type_))
+        return of_operator
+
+    @cached_property
     def fields(self) -> dict[str, pa.DataType]:
         """The columns of the table, as they leave Python: with numbers for tags."""
         fields = {"_kind": pa.int8(), "_name": pa.int32(), "_time": TIMESTAMP_ARROW}
         fields |= dict.fromkeys(EXTENT if self.located else (), pa.float64())
         fields |= {column: to_arrow(type_) for column, type_ in self.columns.values()}
-        fields |= {CALLS: to_arrow(INT)} | ({TOTALS: TOTALS_TYPE} if self.reuses else {})
+        if self.functions or self.streams:  # a column that nobody asks for would still cross with every row
+            fields |= {CALLS: to_arrow(INT)}
+        fields |= {TOTALS: TOTALS_TYPE} if self.reuses else {}
+        fields |= {HOP: pa.string(), SECONDS: pa.float64()} if self.timed else {}
+        if self.streams or self.rejecting:
+            fields |= dict.fromkeys(REASONS, pa.string())
         if self.streams:
-            fields |= dict.fromkeys(REASONS, pa.string()) | {LATENESS: pa.duration("us"), "_figures": FIGURES_TYPE}
+            fields |= {LATENESS: pa.duration("us"), "_figures": FIGURES_TYPE}
         return fields
 
     def rows(self, kind: str, name: str, batch: Batch) -> pa.RecordBatch:
         """Complex events as rows of the table."""
         values = {"_time": as_timestamps(batch.times)}
         values |= {column: batch.columns[column] for column in EXTENT if column in batch.columns}
-        for (operator, attribute), (column, type_) in self.columns.items():
-            if operator == name:
-                values[column] = batch.columns[attribute].cast(to_arrow(type_))
+        for attribute, column, type_ in self._columns_of[name]:
+            values[column] = batch.columns[attribute].cast(to_arrow(type_))
         return self._filled(kind, name, values, len(batch))
 
     def failed_calls(self, function: str, calls: int) -> pa.RecordBatch:
@@ -130,6 +159,11 @@ class TaggedOutput:
     def shared(self, name: str, totals: Totals) -> pa.RecordBatch:
         """What was shared for a subscription."""
         return self._filled(REUSE, name, {TOTALS: pa.array([asdict(totals)], TOTALS_TYPE)}, 1)
+
+    def timing(self, seconds: Mapping[str, float]) -> pa.RecordBatch:
+        """How long a task was at each hop."""
+        values = {HOP: pa.array(seconds, pa.string()), SECONDS: pa.array(seconds.values(), pa.float64())}
+        return self._filled(TIMING, FIGURES, values, len(seconds))
 
     def rejected(self, stream: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that do not fit their stream, with `_reason`, `_row` and `_place`."""
@@ -145,6 +179,6 @@ class TaggedOutput:
 
     def _filled(self, kind: str, name: str, values: dict[str, pa.Array], length: int) -> pa.RecordBatch:
         values["_kind"] = pa.array(np.full(length, KINDS.index(kind), np.int8))
-        values["_name"] = pa.array(np.full(length, self.names.index(name), np.int32))
+        values["_name"] = pa.array(np.full(length, self._number[name], np.int32))
         columns = [values.get(column, pa.nulls(length, type_)) for column, type_ in self.fields.items()]
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(self.fields.items())))

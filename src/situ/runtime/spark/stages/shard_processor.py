@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import pickle
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from situ.runtime.spark.stages.shipped import loaded_once
 
 if TYPE_CHECKING:
     from situ.runtime.spark.stages.stream_stage import Packet, StreamStage
@@ -62,7 +63,7 @@ class ShardProcessor(StatefulProcessor):
 
     def _loaded(self) -> StreamStage:
         if self.stage is None:
-            self.stage = pickle.loads(self.shipped)
+            self.stage = loaded_once(self.shipped)
         return self.stage
 
     def _step(self, shard: int, packets: list[Packet], timer_values: Any) -> Iterator[Row]:

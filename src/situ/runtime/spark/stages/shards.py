@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from situ.core.hops import hop
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import jit
 from situ.kernel.matching.order import counting_order
@@ -62,16 +63,29 @@ def shard_numbers(keys: Sequence[pa.Array], shards: int) -> I64:
     (True, 3)
     """
     hashes = np.zeros(len(keys[0]), np.uint64)
-    for key in keys:
-        hashes = _mixed(hashes * np.uint64(31) + _hashes(key))
-    return (hashes % np.uint64(shards)).astype(np.int64)
+    with np.errstate(over="ignore"):  # hashes wrap; compiled code does not say so
+        for key in keys:
+            _mix(hashes, _hashes(key))
+    numbers = np.empty(len(hashes), np.int64)
+    _modulo(hashes, shards, numbers)
+    return numbers
 
 
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """splitmix64's finaliser: neighbouring values become unlike ones."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+@jit
+def _mix(hashes: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> None:
+    """One more value into the hash of each row, by splitmix64's finaliser: neighbouring values become unlike ones."""
+    for row in range(len(hashes)):
+        value = hashes[row] * np.uint64(31) + values[row]
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes[row] = value ^ (value >> np.uint64(31))
+
+
+@jit
+def _modulo(hashes: npt.NDArray[np.uint64], shards: int, numbers: I64) -> None:
+    """Each hash as a number below `shards`."""
+    for row in range(len(hashes)):
+        numbers[row] = np.int64(hashes[row] % np.uint64(shards))
 
 
 def _hashes(column: pa.Array) -> npt.NDArray[np.uint64]:
@@ -116,8 +130,13 @@ def _hash_texts(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], has
 
 def to_packets(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Address) -> Iterator[pa.RecordBatch]:
     """The rows as packets, each of one shard."""
-    if rows.num_rows == 0:
-        return
+    if rows.num_rows:
+        with hop("packing"):
+            packets = _packed(rows, shard, shards, address)
+        yield packets
+
+
+def _packed(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Address) -> pa.RecordBatch:
     if isinstance(shard, int):
         of_shard = np.full(rows.num_rows, shard)
     else:
@@ -139,7 +158,7 @@ def to_packets(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Add
     constant = [pa.array(np.full(len(numbers), n, np.int32)) for n in (address.stage, address.route)]
     types = pa.array([address.type]).take(pa.array(np.zeros(len(numbers), np.int64)))
     columns = [constant[0], pa.array(numbers.astype(np.int32)), constant[1], types, payload]
-    yield pa.RecordBatch.from_arrays(columns, schema=PACKETS_ARROW)
+    return pa.RecordBatch.from_arrays(columns, schema=PACKETS_ARROW)
 
 
 def clock_packets(stages: Sequence[int], shards: int, told: Mapping[str, object]) -> pa.RecordBatch:

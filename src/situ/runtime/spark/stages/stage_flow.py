@@ -8,7 +8,7 @@ from situ.core.functions import Functions
 from situ.core.memory import MemoryBudget
 from situ.flow.flow import Flow
 from situ.flow.port import Port
-from situ.kernel.compile import RuleProgram, compile_operator
+from situ.kernel.compile import Programs
 from situ.kernel.operator import contexts_of
 from situ.runtime.spark.plan.partitioning import Anywhere, BySlice, partitioning_of
 from situ.runtime.spark.plan.plan import SparkPlan, Stage
@@ -22,30 +22,39 @@ class StageFlow:
     ports: dict[tuple[int, str], Port]
 
     @classmethod
-    def of(cls, plan: SparkPlan, stage: Stage, functions: Functions, memory: MemoryBudget, owns: bool) -> StageFlow:
-        """The flow of a task; `owns`: it has the shard that owns rules which run in one task."""
+    def of(cls, plan: SparkPlan, stage: Stage, programs: Programs, memory: MemoryBudget) -> StageFlow:
+        """The flow of a task."""
         ports = {}
         for number, route in enumerate(stage.routes):
             for type_ in route.reads:
                 readers = tuple(operator.name for operator in route.operators if type_ in operator.inputs)
                 read = plan.read(type_)
                 ports[number, type_] = Port(type_, readers, read.stream if read else None)
-        programs = stage_programs(plan, stage, functions, owns)
         return cls(Flow(programs, list(ports.values()), memory=memory), ports)
 
 
-def stage_programs(plan: SparkPlan, stage: Stage, functions: Functions, owns: bool) -> dict[str, RuleProgram]:
-    """The programs of a stage's operators. Of what a route of slices finds, some operators may read every event, so
-    each is compiled by its own partitioning, not by its route's. What begins at the start of the query does so in the
-    one task that owns it."""
+def stage_programs(
+    plan: SparkPlan,
+    stage: Stage,
+    functions: Functions,
+    owns: bool,
+    own_us: tuple[int, int] | None = None,
+    in_order: bool = True,
+) -> Programs:
+    """The programs of a stage's operators; those of one shape run as one. Of what a route of slices finds, some
+    operators may read every event, so each is compiled by its own partitioning, not by its route's. `owns`: they are
+    those of the task that owns rules which run in one task, and what begins at the start of the query does so there.
+    `own_us`, `in_order`: see `Context`; a batch hands complex events to Spark, which keeps no order."""
     contexts = contexts_of(plan.plain, functions, provenance=False)
-    programs = {}
+    of_stage = {}
     for operator in (operator for route in stage.routes for operator in route.operators):
         partitioning = partitioning_of(operator)
-        slice_us = partitioning.length_us if isinstance(partitioning, BySlice) else None
+        slice_us = partitioning.length_us if isinstance(partitioning, BySlice) and own_us is None else None
         ordered = not isinstance(partitioning, Anywhere)
         context = contexts[operator.name]
         start_us = context.start_us if owns else None
-        context = replace(context, slice_us=slice_us, ordered=ordered, start_us=start_us)
-        programs[operator.name] = compile_operator(context)
-    return programs
+        own = own_us if ordered else None
+        of_stage[operator.name] = replace(
+            context, slice_us=slice_us, ordered=ordered, start_us=start_us, own_us=own, in_order=in_order
+        )
+    return Programs(of_stage)

@@ -10,13 +10,14 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from situ.core.errors import StateError
-from situ.core.functions import Function
+from situ.core.functions import Function, Functions
 from situ.core.time import BEGINNING
 from situ.flow.clock import Clock
 from situ.flow.flow import Flow, operators_in
@@ -26,6 +27,7 @@ from situ.flow.reusing import ReusingFlow, moving_flow
 from situ.flow.watermarks import Watermarks
 from situ.io.files.json_text import rows_to_json
 from situ.kernel.batch import EXTENT, Batch
+from situ.kernel.compile import Programs
 from situ.kernel.operator import SLICE, Produced
 from situ.kernel.state.checks import FARTHEST, damage_is_told, numbers, require_between, require_times
 from situ.kernel.state.snapshot import pack, unpack
@@ -36,11 +38,11 @@ from situ.runtime.spark.plan.partitioning import BySlice, EveryTask, OneTask
 from situ.runtime.spark.plan.plan import SparkPlan, Stage
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
-from situ.runtime.spark.stages.batch_stage import finished, rows_to_batch, to_later_stages
-from situ.runtime.spark.stages.output import COMPLEX_EVENT, TIMED_OUT, TaggedOutput
+from situ.runtime.spark.stages.batch_stage import finished, pieces_of, rows_to_batch, tagged, to_later_stages
+from situ.runtime.spark.stages.output import COMPLEX_EVENT, TaggedOutput
 from situ.runtime.spark.stages.restart import AS_BEFORE, Restart, put_back
 from situ.runtime.spark.stages.shards import CLOCK, clock_packets, rows_of
-from situ.runtime.spark.stages.stage_flow import StageFlow
+from situ.runtime.spark.stages.stage_flow import StageFlow, stage_programs
 from situ.runtime.spark.stages.stream_packer import REPORTS
 
 #: In a state: the time to which its clock was put back.
@@ -127,8 +129,7 @@ class StreamStage:
             "input": rows_read if (self.number, shard) == (0, 0) else 0,  # all shards hear of all rows
             "events": events,
             "duplicates": running.flow.duplicates,
-            "interests": shared.interests,
-            "covered": shared.covered,
+            "reuse": asdict(shared),
             "state_bytes": len(after),
             "watermark": None if passed == BEGINNING else passed,
             "busy_ms": (time.perf_counter() - begun) * 1e3,
@@ -158,10 +159,20 @@ class StreamStage:
         """Whether this shard counts and reports a route's events: what all shards get, the first one does."""
         return shard == 0 or not isinstance(self._stage.partitioning(route), EveryTask)
 
+    @cached_property
+    def _known_programs(self) -> dict[bool, Programs]:
+        """By whether the task owns rules that run in one task, the programs that were made: in each step the same."""
+        return {}
+
+    def _programs(self, functions: Functions, owns: bool) -> Programs:
+        if owns not in self._known_programs:
+            self._known_programs[owns] = stage_programs(self.plan, self._stage, functions, owns)
+        return self._known_programs[owns]
+
     def _restored(self, shard: int, state: bytes | None) -> _Shard:
         functions = loaded(self.functions)
         memory = memory_of_task(self.memory_bytes)
-        stage = StageFlow.of(self.plan, self._stage, functions, memory, owns=shard == OneTask.shard)
+        stage = StageFlow.of(self.plan, self._stage, self._programs(functions, shard == OneTask.shard), memory)
         handed = {port.type for port in stage.ports.values() if port.stream is None}
         watermarks = Watermarks.of(sorted(handed), map(str, range(self.shards)))
         clock = Clock.of(self.plan.graph.streams)
@@ -268,18 +279,16 @@ class StreamStage:
     # --- what goes out
 
     def _hand_on(self, shard: int, running: _Shard, produced: Mapping[str, Produced]) -> Iterator[pa.RecordBatch]:
-        lows: dict[int, dict[str, int]] = defaultdict(dict)
         for name, result in produced.items():
             yield from to_later_stages(self.plan, self.number, name, result.events, self.shards)
-            for later, _ in self.plan.readers(name):
-                if later > self.number:
-                    lows[later][name] = result.low_watermark
-            if name in self.output.shown and len(result.events):
-                yield from finished(self.output.rows(COMPLEX_EVENT, name, result.events), self.shards)
-            if len(result.timed_out):
-                yield from finished(self.output.rows(TIMED_OUT, name, result.timed_out), self.shards)
-        for later, lows_of_stage in lows.items():
-            yield clock_packets([later], self.shards, {"shard": shard, "lows": lows_of_stage})
+        for rows in pieces_of(tagged(self.output, produced)):
+            yield from finished(rows, self.shards)
+        # Of rules that found nothing, too: rules of one shape are known by what they find.
+        for later in self.plan.stages[self.number + 1 :]:
+            of_later = {type_ for route in later.routes for type_ in route.reads if type_ in running.flow.nodes}
+            if of_later:
+                lows = {name: running.flow.nodes[name].low_watermark for name in sorted(of_later)}
+                yield clock_packets([later.number], self.shards, {"shard": shard, "lows": lows})
         yield from self._failed(running.flow.failed_calls)
 
     def _deliver(self, running: _Shard, delivered: Mapping[str, Batch]) -> Iterator[pa.RecordBatch]:
