@@ -40,7 +40,8 @@ from situ.runtime.sites.ways import with_ways
 
 EXAMPLE = Path("examples/placement")
 SECONDS, SEED = 3_600, 7
-_LOOK_S = 0.1
+#: Each look costs a site some milliseconds of what is measured.
+_LOOK_S = 1.0
 
 
 # ---- GÉANT
