@@ -1,4 +1,5 @@
-"""An hour of events as `rates.json` says: three Parquet tables, in which `country` names the site.
+"""An hour of events as `rates.json` says: three Parquet tables, in which `country` names the site, and a folder for
+each of them with the events of each country by themselves.
 
 python examples/placement/generate.py out/placement
 """
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from situ.network.statistics import Statistics, read_statistics
@@ -47,6 +49,10 @@ def main(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for stream, table in tables(read_statistics(HERE / "rates.json")).items():
         pq.write_table(table, directory / f"{stream}.parquet")
+        (directory / stream).mkdir(exist_ok=True)
+        for country in pc.unique(table.column("country")).to_pylist():
+            of_country = table.filter(pc.equal(table.column("country"), country))
+            pq.write_table(of_country, directory / stream / f"{country}.parquet")
 
 
 if __name__ == "__main__":

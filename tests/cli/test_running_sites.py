@@ -128,7 +128,8 @@ def test_deploy_status_push_and_stop(running: Running) -> None:
     assert (code, field["site"], hall["operators"], field["restarts"]) == (0, "field", ["High"], 0)
     assert field["report"]["rows"]["admitted"] == 5
     assert hall["memory_bytes"] > 0
-    assert field["report"]["process"]["links"]["hall"]["bytes"] > 0
+    assert field["report"]["links"]["hall"]["events"] == 3  # others do not matter there
+    assert hall["report"]["links"]["field"]["acknowledgements"] >= 1
     code, out, _ = situ("status", *CONTROL)
     assert code == 0
     assert "High" in out

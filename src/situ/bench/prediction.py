@@ -53,11 +53,16 @@ class Prediction:
 
 def thinned(case: PlacementCase, model: CostModel) -> tuple[OperatorGraph, Problem]:
     """The case with events that have a number u, and with conditions that pass as often as its selectivities say."""
+    graph = resolve(parse(thinned_text(case)))
+    return graph, problem_of(graph, case.network, case.statistics, model, root=case.root)
+
+
+def thinned_text(case: PlacementCase) -> str:
+    """The query of `thinned`."""
     problem = case.problem()
     streams = [f"stream {event}(u int, us int) time us in us" for event in problem.sources]
     rules = [_rule(operator, number in problem.outputs) for number, operator in enumerate(problem.operators)]
-    graph = resolve(parse("\n".join(streams + rules)))
-    return graph, problem_of(graph, case.network, case.statistics, model, root=case.root)
+    return "\n".join(streams + rules)
 
 
 def _rule(operator: PlannedOperator, is_output: bool) -> str:

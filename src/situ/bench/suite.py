@@ -89,6 +89,7 @@ def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
     yield from _rules(say)
     yield from _sites(say)
     yield from _simulated_sites(say)
+    yield from _pulling(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[BenchFigure]:
@@ -201,6 +202,14 @@ def _simulated_sites(say: Say) -> Iterator[BenchFigure]:
     from situ.bench.site_simulation import simulation_figures
 
     yield from simulation_figures(say)
+
+
+def _pulling(say: Say) -> Iterator[BenchFigure]:
+    """Measures plans that pull; `python -m situ.bench.pulling` has these alone."""
+    from situ.bench import pulling
+    from situ.bench.sections import figures_of
+
+    yield from figures_of(pulling.SECTIONS, say)
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

@@ -20,15 +20,19 @@ from situ.placement.plan import Plan, Steps
 from situ.placement.problem import PlannedOperator, Problem
 from situ.runtime.given import given_by_stream
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_of_json, plan_to_json
+from situ.runtime.sites.ways import with_ways
 
 #: stream -> site -> address
 SiteSources = dict[str, dict[str, str]]
 
 
 def site_sources(graph: OperatorGraph, network: Network, sources: Sequence[str]) -> SiteSources:
-    """`["Vehicle@north=cars.parquet"]` -> {"Vehicle": {"north": "cars.parquet"}}, for every stream of the query."""
+    """`["Vehicle@north=cars.parquet"]` -> {"Vehicle": {"north": "cars.parquet"}}, for every stream of the query.
+
+    `Vehicle@*=cars/*.parquet` has the sites whose names, in the place of the star, give a file that is there.
+    """
     addresses: SiteSources = {}
-    for source in sources:
+    for source in [each for given in sources for each in _at_all_sites(given, network)]:
         where, equals, address = source.partition("=")
         stream, at, site = where.partition("@")
         if not (equals and at and stream and site and address) or "://" in where:
@@ -41,6 +45,19 @@ def site_sources(graph: OperatorGraph, network: Network, sources: Sequence[str])
             raise InputError(f"two sources of stream '{stream}' at {site}", remedy="Put the files into one directory.")
         addresses[stream][site] = address
     return given_by_stream(graph, addresses, "source", "--source {}@SITE=PATH")
+
+
+def _at_all_sites(source: str, network: Network) -> list[str]:
+    stream, at, pattern = source.partition("@*=")
+    if not at or "*" not in pattern:
+        return [source]
+    found = [(name, pattern.replace("*", name)) for name in network.names if Path(pattern.replace("*", name)).exists()]
+    if not found:
+        raise InputError(
+            f"--source '{source}': there is no such file for any site of the network",
+            remedy=f"The star stands for the name of a site: {pattern.replace('*', network.names[0])}",
+        )
+    return [f"{stream}@{name}={path}" for name, path in found]
 
 
 def central_site(network: Network, sites: Sequence[str]) -> str:
@@ -97,7 +114,8 @@ def write_placed_plan(query: Path, problem: Problem, plan: Plan, out: Path) -> N
                 remedy="Take it out of the query.",
             )
         sources[stream.name] = {names[site]: "" for site in problem.sources[stream.name].sites.tolist()}
-    out.write_text(plan_to_json(placed_plan(query, sources, problem, plan, bounded=False)) + "\n", encoding="utf-8")
+    placed = with_ways(placed_plan(query, sources, problem, plan, bounded=False), problem.network)
+    out.write_text(plan_to_json(placed) + "\n", encoding="utf-8")
 
 
 def deployed(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -128,6 +129,7 @@ def show_statuses(sites: list[SiteStatus]) -> None:
         cells += [f"{s.memory_bytes / 1e6:,.0f} MB", f"{s.journal_bytes:,}", str(s.restarts)]
         table.add_row(*map(Text, (s.site, ", ".join(s.operators), *cells)))
     console.print(table)
+    show_links(console, sites)
     for s in sites:
         for wait in s.waits:
             console.print(Text(f"{s.site} waits for {wait}", style="yellow"))
@@ -135,3 +137,18 @@ def show_statuses(sites: list[SiteStatus]) -> None:
 
 def _rate(per_s: float | None) -> str:
     return "" if per_s is None else f"{per_s:,.0f}"
+
+
+def show_links(console: Console, sites: list[SiteStatus]) -> None:
+    """What has crossed each link since the site at its beginning was started."""
+    table = Table(title="sent", title_justify="left", box=box.SIMPLE)
+    for column in ("from", "to"):
+        table.add_column(column)
+    columns = ("events", "requests", "questions", "promises", "acknowledgements")
+    for column in columns:
+        table.add_column("acks" if column == "acknowledgements" else column, justify="right")
+    for s in sites:
+        for to, counts in s.report.get("links", {}).items():
+            table.add_row(*map(Text, (s.site, to, *(f"{counts[column]:,}" for column in columns))))
+    if table.row_count:
+        console.print(table)

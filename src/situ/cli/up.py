@@ -53,6 +53,7 @@ from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
 from situ.runtime.sites.sinks.files import read_results, write_part
 from situ.runtime.sites.sinks.sink import result_table
+from situ.runtime.sites.ways import with_ways
 from situ.runtime.sites.wire.proxy import LinkQuality
 
 #: How often sites are asked how far they are.
@@ -63,10 +64,21 @@ _STARTS = 5
 
 @dataclass
 class LinkTotals:
-    """What flowed from one site to another."""
+    """What flowed over a link from one site to another: events one by one, all else by messages."""
 
+    events: int = 0
+    repeats: int = 0
+    requests: int = 0
+    questions: int = 0
+    promises: int = 0
+    acknowledgements: int = 0
+    greetings: int = 0
     frames: int = 0
     bytes: int = 0
+
+    def add(self, other: LinkTotals) -> None:
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass
@@ -78,13 +90,20 @@ class UpSummary:
     links: dict[tuple[str, str], LinkTotals] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def total(self) -> LinkTotals:
+        """All that crossed a link, each link anew."""
+        total = LinkTotals()
+        for link in self.links.values():
+            total.add(link)
+        return total
+
     def to_json(self) -> dict[str, Any]:
         return self.results.to_json() | {
             "operators": {name: place.site for name, place in self.plan.operators.items()},
             "root": self.plan.results[0],
-            "links": [
-                {"from": a, "to": b, "frames": link.frames, "bytes": link.bytes} for (a, b), link in self.links.items()
-            ],
+            "links": [{"from": a, "to": b} | vars(link) for (a, b), link in self.links.items()],
+            "total": vars(self.total),
             "restarts": self.restarts,
         }
 
@@ -97,7 +116,6 @@ def up_file(options: UpOptions, say: Callable[[str], None]) -> UpSummary:
     network = load_network(options.network)
     sources = site_sources(graph, network, options.source)
     plan = with_live(_plan(options, graph, network, sources), options.live or [])
-    compile_plan(plan)  # what no site could run is said before any is started
     require_names(graph, FolderNames())
     for stream in graph.streams:
         for address in sources[stream.name].values():
@@ -147,12 +165,13 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
                 place=str(places.plan),
                 remedy="Plan: " + "; ".join(f"{stream} at {', '.join(s)}" for stream, s in plan.sources.items()),
             )
+        compile_plan(plan)
         return plan if plan.bounded == options.once else _with_end(plan, options.once)
     if places.mechanism is None and places.rates is None:
         site_names = sorted({site for of_stream in sources.values() for site in of_stream})
         root = places.root or central_site(network, site_names)
         network.number(root)
-        return gathered_plan(options.file, graph, sources, root, options.once)
+        return with_ways(gathered_plan(options.file, graph, sources, root, options.once), network)
     if places.rates is None:
         raise InputError("--mechanism needs rates", remedy="Give --rates RATES; `situ stats` measures them.")
     from situ.cli.plan import plan_by, question_of
@@ -160,7 +179,7 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
 
     question = question_of(ProblemOptions(options.file, options.network, places.rates, places.root), options.functions)
     planned = plan_by(places.mechanism or "auto", question)
-    return placed_plan(options.file, sources, planned.problem, planned.plan, options.once)
+    return with_ways(placed_plan(options.file, sources, planned.problem, planned.plan, options.once), network)
 
 
 def _with_end(plan: DeployedPlan, bounded: bool) -> DeployedPlan:
@@ -208,7 +227,13 @@ class _UpRun:
         bytes_per_s = None if options.bandwidth is None else options.bandwidth * 1e6 / 8
         link = LinkQuality(jitter_ms=options.jitter, bytes_per_s=bytes_per_s)
         self._local = LocalSites(
-            network, arguments, directory, insecure=options.insecure, scale=options.scale, link=link
+            network,
+            arguments,
+            directory,
+            insecure=options.insecure,
+            scale=options.scale,
+            link=link,
+            joined=plan.joined,
         )
         self._reports: dict[str, dict[str, Any]] = {}
         self._told = ""
@@ -299,7 +324,7 @@ def _from_anywhere(address: str) -> str:
 
 def _links(reports: dict[str, dict[str, Any]]) -> dict[tuple[str, str], LinkTotals]:
     return {
-        (site, to): LinkTotals(link["frames"], link["bytes"])
+        (site, to): LinkTotals(**report["links"].get(to, {}), frames=link["frames"], bytes=link["bytes"])
         for site, report in sorted(reports.items())
         for to, link in sorted(report["process"]["links"].items())
     }

@@ -15,11 +15,13 @@ def show_up(summary: UpSummary) -> None:
     table = Table(title="what flowed", title_justify="left", title_style="bold", box=box.SIMPLE)
     for column in ("from", "to"):
         table.add_column(column)
-    for column in ("messages", "bytes"):
-        table.add_column(column, justify="right")
-    for (site, to), link in summary.links.items():
-        table.add_row(*map(Text, (site, to, f"{link.frames:,}", f"{link.bytes:,}")))
-    if summary.links:
+    columns = ("events", "repeats", "requests", "questions", "promises", "acknowledgements", "bytes")
+    for column in columns:
+        table.add_column("acks" if column == "acknowledgements" else column, justify="right")
+    rows = [(site, to, link) for (site, to), link in summary.links.items() if link.frames]
+    for site, to, link in [*rows, ("all links", "", summary.total)]:
+        table.add_row(*map(Text, (site, to, *(f"{getattr(link, column):,}" for column in columns))))
+    if rows:
         console.print(table)
     for site, restarts in summary.restarts.items():
         console.print(Text(f"site {site} was started again {restarts} times"))

@@ -65,3 +65,14 @@ def asked(needs: Sequence[tuple[int, set[int]]], lead: int) -> tuple[int, int]:
         else:
             wanted |= missing
     return starts, extensions + bool(wanted)
+
+
+def growths(needs: Sequence[tuple[int, set[int]]]) -> int:
+    """How often more is needed than before."""
+    told: set[int] = set()
+    count = 0
+    for now in sorted({known for known, _ in needs}):
+        new = set().union(*(times for known, times in needs if known == now))
+        count += bool(new - told)
+        told |= new
+    return count

@@ -19,6 +19,7 @@ from situ.runtime.embedded import Engine
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
+from situ.runtime.sites.ways import with_ways
 
 QUERY = """
 stream Reading(room int, value double, ts int) time ts in ms order value
@@ -57,11 +58,25 @@ class Setting:
     root: str
     scale: float
 
+    has_ways: bool = False
+
     def plan(self) -> DeployedPlan:
-        return DeployedPlan(1, QUERY, self.sources, self.places, (self.root,), bounded=True)
+        plan = DeployedPlan(1, QUERY, self.sources, self.places, (self.root,), bounded=True)
+        return with_ways(plan, self.network) if self.has_ways else plan
 
 
 THREE = Setting(NETWORK, {"Reading": ("north", "south"), "Door": ("south",)}, PLACES, "town", scale=0.2)
+
+
+#: The same, where doors are pulled when something has risen; all goes through the town.
+PULLED = Setting(
+    NETWORK,
+    {"Reading": ("north", "south"), "Door": ("south",)},
+    PLACES | {"Draught": OperatorPlace("north", (("Rise",), ("Door",)))},
+    "town",
+    scale=0.2,
+    has_ways=True,
+)
 
 
 def six_hosts() -> Setting:

@@ -193,6 +193,7 @@ def random_settings(rng: random.Random) -> Settings:
         waiting=rng.choice([700, 1 << 20]),
         repeat=rng.choice([0.3, 1.0]),
         ask=rng.choice([0.005, 0.05]),
+        acknowledge=rng.choice([0.0, 0.05, 0.2]),
     )
 
 

@@ -6,26 +6,22 @@ import pytest
 
 from runtime.sites.mutations import MUTATIONS, is_caught
 
-#: For each mutation, two storms that catch it.
-CAUGHT = {
-    "acknowledge_before_commit": (3, 7),
-    "promise_before_commit": (3, 6),
-    "position_not_stored": (2, 3),
-    "batch_taken_twice": (1, 2),
+#: Storms that caught a mutation once, where few do: they are tried first. Every change of the core shifts them, so that
+#: others may have to be tried, too.
+TRIED_FIRST = {
     "credit_on_processing": (15, 37),
     "version_cut_one_microsecond_off": (23, 30),
     "pull_window_one_microsecond_short": (28, 37),
-    "decided_before_all_have_answered": (0, 31),
-    "range_forgotten_too_early": (4, 11),
     "asked_before_commit": (103, 120),
     "answered_twice": (69, 102),
-    "found_twice": (4, 11),
 }
+#: The rarest is caught by one storm in some fifty: that none of so many does, one has to wait for a long time.
+STORMS = 400
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_mutation_is_caught(mutation: str) -> None:
-    assert all(is_caught(mutation, seed) for seed in CAUGHT[mutation])
+    assert any(is_caught(mutation, seed) for seed in (*TRIED_FIRST.get(mutation, ()), *range(STORMS)))
 
 
 @pytest.mark.storm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime.sites.combinations import Event, Question, asked
+from runtime.sites.combinations import Event, Question, asked, growths
 from situ.core.time import END
 from situ.runtime.sites.protocol import (
     NO_REQUESTS,
@@ -106,17 +106,18 @@ def test_requests_are_those_of_a_protocol_step_by_step(seed: int) -> None:
     needs = [(k, within) for k, within in question.opened(list(earlier.values()), pulled, range(-15, 46)) if within]
     found = requests(windows_of(question, earlier, pulled), lead)
     assert (found.starts, found.extensions) == asked(needs, lead)
+    assert found.growths == growths(needs)
 
 
 def test_windows_of_several_operators_are_asked_for_together() -> None:
     some = Windows(np.array([0]), np.array([20]), np.array([0]))
     others = Windows(np.array([5]), np.array([30]), np.array([5_000]))
-    assert requests(joined([some, others]), lead_ns=0) == Requests(starts=1, extensions=1, episodes=1)
+    assert requests(joined([some, others]), lead_ns=0) == Requests(starts=1, extensions=1, episodes=1, growths=2)
 
 
 def test_what_is_known_at_one_time_is_one_request() -> None:
     windows = Windows(np.array([0, 40]), np.array([20, 50]), np.array([60_000, 60_000]))
-    assert requests(windows, lead_ns=0) == Requests(starts=1, extensions=0, episodes=2)
+    assert requests(windows, lead_ns=0) == Requests(starts=1, extensions=0, episodes=2, growths=1)
 
 
 def test_without_windows_nothing_is_asked_for() -> None:

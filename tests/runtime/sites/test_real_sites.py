@@ -13,6 +13,9 @@ import pytest
 from runtime.sites.real_sites import (
     NETWORK,
     PLACES,
+    PULLED,
+    THREE,
+    Setting,
     expected,
     local_sites,
     plan,
@@ -86,11 +89,12 @@ def refuse_bad_input(sites: LocalSites, tmp_path: Path) -> None:
 @pytest.mark.storm
 @pytest.mark.parametrize("point", ["before", "after", "sent"])
 @pytest.mark.parametrize("number", [1, 3, 6])
-def test_kills_at_named_points(tmp_path: Path, point: str, number: int) -> None:
+@pytest.mark.parametrize("setting", [THREE, PULLED], ids=["pushed", "pulled"])
+def test_kills_at_named_points(tmp_path: Path, point: str, number: int, setting: Setting) -> None:
     files = write_events(tmp_path, rows=600, seed=number)
     points = {"north": (point, number), "south": (point, number + 1), "town": (point, number)}
-    with local_sites(tmp_path, files, points) as sites:
-        assert run_to_end(sites) >= 1
+    with local_sites(tmp_path, files, points, setting) as sites:
+        assert run_to_end(sites, setting=setting) >= 1
     assert results(tmp_path / "out") == expected(files)
 
 

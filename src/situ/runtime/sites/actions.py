@@ -106,11 +106,13 @@ class SendEntry:
     following: int
     watermark: int
     request: int = 0
+    is_repeat: bool = False
     onward: tuple[Way, ...] = ()
 
     def message(self, origin: str, rows: bytes) -> PeerMessage:
         """What is sent, by site `origin`, with the rows of the entry."""
-        batch = LogBatch(self.log, self.life, self.first, self.following, self.watermark, self.request, rows)
+        numbers = self.first, self.following
+        batch = LogBatch(self.log, self.life, *numbers, self.watermark, self.request, rows, self.is_repeat)
         return Relayed(origin, self.onward, batch) if self.onward else batch
 
 

@@ -66,7 +66,7 @@ class Admission:
             admitted = version.host.admit(read.stream, read.rows, source.latest_us, limit_us, round(now * 1e6))
             if admitted.latest_us >= time.limit_us:
                 return False
-            source.latest_us = admitted.latest_us
+            source.latest_us, time.has_rows = admitted.latest_us, True
             self._file(version, read.stream, admitted)
         source.position, source.ended, source.seen_at = read.position, read.ended, now
         self._site.open.values[f"source/{read.stream}/{read.source}"] = source.to_json()

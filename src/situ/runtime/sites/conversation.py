@@ -131,7 +131,8 @@ class Conversation:
             for version in self._site.versions.values():
                 for made in version.made.values():
                     if sender in made.readers:
-                        made.readers[sender] = Reader(heard_at=now)
+                        ever = made.readers[sender].sent_ever
+                        made.readers[sender] = Reader(sent_ever=ever, heard_at=now)
         self._site.controls.heard_version(hello.version, hello.digest, hello.starts_us)
         if not hello.answer:
             peer.greeted = True
@@ -270,7 +271,16 @@ class Conversation:
             self._site.admission.times[log.name.type].ask(question.until_us, question.pace_us, question.reached_us)
 
     def position_in(self, log: ReadLog, again: bool = False) -> Position:
-        return log.position(self.life, self._credit(log), again)
+        """What is said of a log to its origin now."""
+        log.told, log.tell_at = log.position(self.life, self._credit(log), again), None
+        return log.told
+
+    def acknowledge(self, log: ReadLog, now: float) -> None:
+        """Tell the origin of a log what is durable here; soon, so that one word may do for what comes meanwhile."""
+        if log.must_be_told(self._site.settings.credit):
+            self._site.do(Send(log.name.origin, self.position_in(log)))
+        elif log.tell_at is None:
+            log.tell_at = now + self._site.settings.acknowledge
 
     def _credit(self, log: ReadLog) -> int:
         """What may be sent beyond what is journalled; nothing of a log that is ahead while much of it waits."""
@@ -307,6 +317,8 @@ class Conversation:
             for read in version.read.values():
                 if read.pulled is not None:
                     self._pull(read, now)
+                if read.tell_at is not None and now >= read.tell_at:
+                    self._site.do(Send(read.name.origin, self.position_in(read)))
                 if read.missing_since is not None and now >= read.missing_since + self._site.settings.ask:
                     read.missing_since = now + self._site.settings.repeat
                     self._site.do(Send(read.name.origin, self.position_in(read, again=True)))
@@ -326,7 +338,9 @@ class Conversation:
             rides_us, answered = log.promise_after(stub)
             reader.sent, reader.told_us = stub.following, max(reader.told_us, rides_us)
             reader.told_request = max(reader.told_request, answered)
-            self._site.do(SendEntry(site, log.name, self.life, stub.first, stub.following, rides_us, answered))
+            is_repeat, reader.sent_ever = stub.first < reader.sent_ever, max(reader.sent_ever, stub.following)
+            numbers = stub.first, stub.following
+            self._site.do(SendEntry(site, log.name, self.life, *numbers, rides_us, answered, is_repeat))
         if (promise_us := log.promise_for(reader)) is not None:
             ends_range = log.pulled is not None and log.pulled.ends_between(reader.told_us, promise_us)
             if (promise_us == END and reader.told_us < END) or ends_range or request > reader.told_request:
@@ -401,4 +415,6 @@ class Conversation:
                     moments.append(read.missing_since + self._site.settings.ask)
                 if (again_at := self._asks_again_at(read)) < math.inf:
                     moments.append(again_at)
+                if read.tell_at is not None:
+                    moments.append(read.tell_at)
         return moments

@@ -84,6 +84,11 @@ class DeployedPlan:
             way.append(onward[way[-1]])
         return tuple(way[1:]) if way[-1] == to else (to,)
 
+    @property
+    def joined(self) -> set[tuple[str, str]] | None:
+        """The pairs of sites of which the first sends to the second; None where there are no ways, and all may."""
+        return {hop for onward in self.ways.values() for hop in onward.items()} if self.ways else None
+
     def starting_at(self, starts_us: int) -> DeployedPlan:
         return replace(self, starts_us=starts_us)
 

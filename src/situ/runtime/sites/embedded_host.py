@@ -195,7 +195,7 @@ class EmbeddedHost:
         self.flow = Flow(programs, list(self._ports.values()), memory=self.memory)
         self._readers = {n: self.compiled.reader(s) for n, s in self._streams.items()}
         #: By operator here and type from outside that it is made of, how long after such an event it may wait for time.
-        self.waits_us = _waits(graph, names, outside)
+        self.waits_us = _waits(graph, programs, outside)
         self._made_here = {operator.name for operator in here}
         since = BEGINNING if plan.silent_since_us is None else plan.silent_since_us
         self._latest_us = dict.fromkeys(outside, since)
@@ -352,54 +352,48 @@ class EmbeddedHost:
 
     # ---- waiting for time
 
-    def undecided(self, asked: Mapping[str, int], nudged: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    def undecided(self, asked: Mapping[str, tuple[int, int]], nudged: Mapping[str, int]) -> dict[str, tuple[int, int]]:
         wanted = dict(asked)
         for operator in self._pulling:
             for type_ in operator.pulled:
-                wanted[operator.name] = max(nudged.get(type_, BEGINNING), wanted.get(operator.name, BEGINNING))
+                self._want(wanted, operator.name, nudged.get(type_, BEGINNING), END)
         while True:  # who waits for an operator here waits for what it reads
             needed = self._undecided_by_flow(wanted)
             for operator in self._pulling:
-                for type_, until in self._undecided_by(operator, wanted.get(operator.name, BEGINNING)).items():
-                    before = needed.get(type_, (BEGINNING, END))
-                    needed[type_] = max(before[0], until), min(before[1], operator.shape.window_us // _PACE)
-            more = {
-                type_: until
-                for type_, (until, _) in needed.items()
-                if type_ in self._made_here and until > wanted.get(type_, BEGINNING)
-            }
+                until_us, pace_us = wanted.get(operator.name, _NOTHING)
+                for type_ in operator.events:
+                    if type_ not in operator.pulled:  # the answers to requests come by themselves
+                        self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
+                        self._want(needed, type_, until_us, pace_us)
+                    elif self.site in self.compiled.plan.sources.get(type_, ()):  # but for those of this site itself
+                        end_us = self._pulled_inputs[type_].state.next_end(self._watermarks[type_])
+                        self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
+                        self._want(needed, type_, end_us, END)
+            more = {t: need for t, need in needed.items() if t in self._made_here and t not in wanted}
             if not more:
-                return {
-                    type_: (until, max(pace, _LEAST_PACE_US))
-                    for type_, (until, pace) in needed.items()
-                    if type_ not in self._made_here
-                }
+                return {t: need for t, need in needed.items() if t not in self._made_here}
             wanted |= more
 
-    def _undecided_by(self, operator: PulledOperator, wanted: int) -> dict[str, int]:
-        """Up to which times an operator that pulls waits for time in types that are pushed to it. The answers to its
-        requests come by themselves."""
-        pushed = [type_ for type_ in operator.events if type_ not in operator.pulled]
-        wanted = BEGINNING if wanted == END else wanted
-        until = {type_: max(operator.undecided.get(type_, BEGINNING), wanted) for type_ in pushed}
-        return {type_: time for type_, time in until.items() if time > self._watermarks[type_]}
-
-    def _undecided_by_flow(self, asked: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    def _undecided_by_flow(self, asked: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
         needed: dict[str, tuple[int, int]] = {}
         for operator, waits in self.waits_us.items():
             until = max((self._latest_us[t] + w + 1 for t, w in waits.items() if self._latest_us[t] != BEGINNING),
                         default=BEGINNING)  # fmt: skip
-            if (wanted := asked.get(operator, BEGINNING)) > BEGINNING and wanted != END:
+            longest_us = max(waits.values(), default=0)
+            wanted, pace = asked.get(operator, _NOTHING)
+            if wanted not in (BEGINNING, END):
                 # The operator's own promise may lag behind that of its inputs by as much as it waits.
-                until = max(
-                    until, wanted + max(waits.values()) * (min(map(self._watermarks.__getitem__, waits)) >= wanted)
-                )
-            pace = max(max(waits.values(), default=0) // _PACE, _LEAST_PACE_US)
+                wanted += longest_us * (min(map(self._watermarks.__getitem__, waits)) >= wanted)
             for type_ in waits:
-                if until > self._watermarks[type_]:
-                    before = needed.get(type_, (BEGINNING, END))
-                    needed[type_] = max(before[0], until), min(before[1], pace)
+                self._want(needed, type_, until, max(longest_us // _PACE, _LEAST_PACE_US) if longest_us else END)
+                self._want(needed, type_, wanted, pace)
         return needed
+
+    def _want(self, wanted: dict[str, tuple[int, int]], type_: str, until_us: int, pace_us: int) -> None:
+        """Somebody waits for the time of a type. Of several, who waits for the nearest time is told first, and then
+        the others: at the pace of the nearest, they would be told too often."""
+        if self._watermarks.get(type_, BEGINNING) < until_us < END:
+            wanted[type_] = min(wanted.get(type_, (END, END)), (until_us, pace_us))
 
     def passed_us(self, event_type: str) -> int:
         if event_type in self._pulled_inputs:
@@ -455,6 +449,10 @@ def make_embedded_host(plan: str, site: str) -> EmbeddedHost:
     return EmbeddedHost(compiled, site)
 
 
+#: Somebody who waits for nothing.
+_NOTHING = (BEGINNING, END)
+
+
 def _joined(parts: Sequence[MadeRows]) -> MadeRows:
     """What was made of one type in one step."""
     if len(parts) == 1:
@@ -477,11 +475,13 @@ def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(typed, schema=schema)
 
 
-def _waits(graph: OperatorGraph, here: set[str], outside: Mapping[str, None]) -> dict[str, dict[str, int]]:
+def _waits(
+    graph: OperatorGraph, here: Mapping[str, RuleProgram], outside: Mapping[str, None]
+) -> dict[str, dict[str, int]]:
     waits: dict[str, dict[str, int]] = {}
     for operator in graph.operators:
         if operator.name in here:
-            own = _decided_after_us(operator.rule)
+            own = _decided_after_us(operator.rule) if here[operator.name].waits_for_time else 0
             waits[operator.name] = {}
             for type_ in operator.inputs:
                 before = {type_: 0} if type_ in outside else waits[type_]

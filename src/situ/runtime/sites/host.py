@@ -77,9 +77,11 @@ class Host(Protocol):
     def pulled(self) -> Mapping[str, PullState]:
         """By type, what operators here pull of it from other sites."""
 
-    def undecided(self, asked: Mapping[str, int], nudged: Mapping[str, int]) -> Mapping[str, tuple[int, int]]:
+    def undecided(
+        self, asked: Mapping[str, tuple[int, int]], nudged: Mapping[str, int]
+    ) -> Mapping[str, tuple[int, int]]:
         """By type that is not made here: up to which time somebody waits for time to pass, and at what pace to hear of
-        it is of use. `asked`: by operator, up to which time readers elsewhere wait for its promise. `nudged`: by type
+        it is of use. `asked`: the same by operator, of readers elsewhere that wait for its promise. `nudged`: by type
         that is pulled, up to which time its origin keeps much, and would rather forget it."""
 
     def passed_us(self, event_type: str) -> int:

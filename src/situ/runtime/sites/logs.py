@@ -14,6 +14,9 @@ from situ.runtime.sites.journal import EntryStub
 from situ.runtime.sites.messages import FINISHED, LogBatch, LogName, Position, PullRequest, Question
 from situ.runtime.sites.ranges import Ranges
 
+#: What is journalled is acknowledged at once when it is this part of the credit.
+_MUCH_OF_CREDIT = 4
+
 #: The reader that is a site's own sink.
 SINK = ""
 
@@ -82,6 +85,7 @@ class Reader:
     """
 
     sent: int = 0
+    sent_ever: int = 0
     committed: int = 0
     watermark_us: int = BEGINNING
     request: int = 0
@@ -198,6 +202,11 @@ class MadeLog:
                 times.append(self.latest_us + 1)
         return max(times, default=BEGINNING)
 
+    def asked_pace_us(self) -> int:
+        """How often readers want to hear how far time has come; who pulls wants to hear when a range is over."""
+        questions = [reader.question for reader in self.readers.values()]
+        return min((q.pace_us for q in questions if q is not None and q.until_us > self.durable_us), default=END)
+
     def acknowledged(self) -> int:
         """The number before which all readers have everything."""
         return min((reader.committed for reader in self.readers.values()), default=self.durable_end)
@@ -264,6 +273,8 @@ class ReadLog:
     requested_at: float = 0.0
     requested_again: int = 0
     is_nudged: bool = False
+    told: Position | None = None
+    tell_at: float | None = None
 
     @property
     def is_over(self) -> bool:
@@ -275,10 +286,17 @@ class ReadLog:
         return self.committed_us == END and (self.sink is None or self.sink.committed >= self.committed)
 
     def is_worth_telling(self, committed: int, committed_us: int) -> bool:
-        """Whether the origin wants to know that so much is durable here now: events, the end, that of a range."""
-        if committed > self.committed or committed_us == END or self.pulled is None:
+        """Whether the origin wants to know that so much is durable here now: events, the end, that of a range which is
+        pulled; other promises are not told, unless there is credit again."""
+        if committed > self.committed or committed_us == END or (self.told is not None and not self.told.credit):
             return True
-        return self.pulled.ends_between(self.committed_us, committed_us)
+        return self.pulled is not None and self.pulled.ends_between(self.committed_us, committed_us)
+
+    def must_be_told(self, credit: int) -> bool:
+        """Whether the origin may wait for what is durable here: at the end, or when much of its credit is used up."""
+        if self.committed_us == END or self.told is None or not self.told.credit:
+            return True
+        return self.shelf.size_between(self.told.committed, self.committed) * _MUCH_OF_CREDIT > credit
 
     def request(self) -> PullRequest:
         assert self.pulled is not None

@@ -103,7 +103,7 @@ class LogBatch:
 
     No event before `watermark` has a number from `following` on. A batch without numbers is a promise about time
     alone. Where the reader pulls, this holds of what it asked for with `request` and before. `life` is the incarnation
-    of the sender.
+    of the sender. `is_repeat`: these events were sent before, and are counted apart.
     """
 
     log: LogName
@@ -113,6 +113,7 @@ class LogBatch:
     watermark: int
     request: int = 0
     rows: bytes = b""
+    is_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +276,7 @@ def message_of(header: Mapping[str, Any], body: bytes = b"") -> Message:
     """The message with this header and body; MessageError if it is none.
 
     >>> message_of({"kind": "probe", "log": "events/A/north/1"})
-    Probe(log=LogName(kind='events', type='A', origin='north', version=1))
+    Probe(log=LogName(kind='events', type='A', origin='north', version=1, selection=0))
     >>> message_of({"kind": "go", "version": -1, "digest": "x"})
     Traceback (most recent call last):
     situ.runtime.sites.messages.MessageError: go: version is -1.

@@ -364,17 +364,24 @@ def _paint(begin: I64, end: I64, value: I64, following: I64, painted: I64) -> No
 @dataclass(frozen=True, slots=True)
 class Requests:
     """How often sources are asked. `starts`: where no request is under way that covers a window. `extensions`: what
-    came to be needed while one was. `episodes`: times without a gap that are asked for at all."""
+    came to be needed while one was. `episodes`: times without a gap that are asked for at all. `growths`: how often
+    more is needed than was asked for; sites ask at once, and so as often as this."""
 
     starts: int
     extensions: int
     episodes: int
+    growths: int
 
     def __add__(self, other: Requests) -> Requests:
-        return Requests(self.starts + other.starts, self.extensions + other.extensions, self.episodes + other.episodes)
+        return Requests(
+            self.starts + other.starts,
+            self.extensions + other.extensions,
+            self.episodes + other.episodes,
+            self.growths + other.growths,
+        )
 
 
-NO_REQUESTS = Requests(0, 0, 0)
+NO_REQUESTS = Requests(0, 0, 0, 0)
 
 
 def requests(windows: Windows, lead_ns: int) -> Requests:
@@ -387,7 +394,7 @@ def requests(windows: Windows, lead_ns: int) -> Requests:
 
     >>> windows = Windows(np.array([0, 10, 90]), np.array([20, 30, 95]), np.array([0, 10_000, 95_000]))
     >>> requests(windows, lead_ns=1_000)
-    Requests(starts=2, extensions=1, episodes=2)
+    Requests(starts=2, extensions=1, episodes=2, growths=3)
     """
     if not len(windows):
         return NO_REQUESTS
@@ -396,32 +403,34 @@ def requests(windows: Windows, lead_ns: int) -> Requests:
     points = np.unique(np.concatenate([first, last + 1]))
     begin, end = np.searchsorted(points, first), np.searchsorted(points, last + 1)
     following = np.arange(len(points) + 1)
-    starts, extensions = _ask(begin, end, points * 1000, known, lead_ns, following)
-    return Requests(starts, extensions, len(union(windows)[0]))
+    starts, extensions, growths = _ask(begin, end, points * 1000, known, lead_ns, following)
+    return Requests(starts, extensions, len(union(windows)[0]), growths)
 
 
 @jit
-def _ask(begin: I64, end: I64, points_ns: I64, known: I64, lead: int, following: I64) -> tuple[int, int]:
+def _ask(begin: I64, end: I64, points_ns: I64, known: I64, lead: int, following: I64) -> tuple[int, int, int]:
     """All windows begin before they are known, so at most one request is under way at any time. Its sources know of it
     up to `asked`; it will be extended up to `promised`. Places are stretches of time between two points. What becomes
     known at one time is asked for together."""
-    starts = extensions = together = 0
+    starts = extensions = growths = together = 0
     asked = promised = -1
     while together < len(known):
         now = known[together]
         if asked >= 0 and now > points_ns[asked] - lead:
             asked = promised
         under_way = asked >= 0 and now < points_ns[asked]
-        last, reaches_back = 0, False
+        last, reaches_back, grows = 0, False, False
         while together < len(known) and known[together] == now:
             last = max(last, end[together])
             reach = min(end[together], promised) if under_way else end[together]
             at = _next_open(begin[together], following)
             reaches_back |= at < reach
+            grows |= at < end[together]
             while at < end[together]:
                 following[at] = at + 1
                 at = _next_open(at, following)
             together += 1
+        growths += int(grows)
         if reaches_back:
             starts += 1
             asked = promised = max(last, promised) if under_way else last
@@ -430,4 +439,4 @@ def _ask(begin: I64, end: I64, points_ns: I64, known: I64, lead: int, following:
             promised = last
             if now > points_ns[asked] - lead:
                 asked = promised
-    return starts, extensions
+    return starts, extensions, growths

@@ -193,7 +193,7 @@ class PulledOperator:
         was_there = np.logical_and.reduce([rows[event] < old[event] for event in self.events])
         for event, covered in self._covered.items():
             open_us = times[event][~final & (times[event] >= covered.before_us)]
-            if covered.ranges is None and len(open_us):
+            if len(open_us):
                 self.undecided[event] = int(open_us.max()) + 1
         new = final & ~(was_there & self._final(times, before))
         return matches if new.all() else matches.take(new)

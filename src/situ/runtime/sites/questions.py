@@ -86,9 +86,10 @@ def _reached_us(version: RunningVersion) -> int:
 
 
 def _needed(version: RunningVersion) -> Mapping[str, tuple[int, int]]:
-    asked: dict[str, int] = {}
+    asked: dict[str, tuple[int, int]] = {}
     for log in version.made.values():
-        if log.name.kind == "events":
-            asked[log.name.type] = max(log.asked_us(), asked.get(log.name.type, BEGINNING))
+        if log.name.kind == "events" and (until_us := log.asked_us()) > BEGINNING:
+            before = asked.get(log.name.type, (BEGINNING, END))
+            asked[log.name.type] = max(until_us, before[0]), min(log.asked_pace_us(), before[1])
     nudged = {log.name.type: log.received_us for log in version.read.values() if log.is_nudged}
     return version.host.undecided(asked, nudged)

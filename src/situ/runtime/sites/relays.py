@@ -17,6 +17,7 @@ from situ.runtime.sites.actions import Send, SendEntry, SiteAction
 from situ.runtime.sites.messages import (
     Hello,
     LogBatch,
+    LogName,
     MessageError,
     PeerMessage,
     Position,
@@ -36,11 +37,12 @@ if TYPE_CHECKING:
 class LinkCounts:
     """What was sent over a link, apart by what it is: events one by one, all else by messages.
 
-    `promises` are batches without events, which say how far time has come; `greetings` all that sites say of
-    themselves.
+    `repeats` are events that were sent before, because nobody knew whether they had come; `promises` are batches
+    without events, which say how far time has come; `greetings` all that sites say of themselves.
     """
 
     events: int = 0
+    repeats: int = 0
     requests: int = 0
     questions: int = 0
     promises: int = 0
@@ -51,8 +53,8 @@ class LinkCounts:
         match message:
             case Relayed(message=inner):
                 self.count(inner)
-            case LogBatch(first=first, following=following):
-                self.count_rows(following - first)
+            case LogBatch(first=first, following=following, is_repeat=is_repeat):
+                self.count_rows(following - first, is_repeat)
             case PullRequest():
                 self.requests += 1
             case Question() | Probe():
@@ -62,9 +64,12 @@ class LinkCounts:
             case Hello() | Refusal():
                 self.greetings += 1
 
-    def count_rows(self, rows: int) -> None:
-        self.events += rows
+    def count_rows(self, rows: int, is_repeat: bool) -> None:
         self.promises += rows == 0
+        if is_repeat:
+            self.repeats += rows
+        else:
+            self.events += rows
 
 
 class Relays:
@@ -74,11 +79,12 @@ class Relays:
         self._site = site
         self.sent: defaultdict[str, LinkCounts] = defaultdict(LinkCounts)
 
-    def way_to(self, to: str) -> Way:
-        """The sites on the way to one, that one included; the newest plan that knows one says it."""
-        for number in sorted(self._site.versions, reverse=True):
-            if to in self._site.versions[number].plan.ways:
-                return self._site.versions[number].plan.way(self._site.name, to)
+    def way_to(self, to: str, version: int | None = None) -> Way:
+        """The sites on the way to one, that one included, as a version says; or the newest one that knows a way."""
+        for number in sorted(self._site.versions, reverse=True) if version is None else (version,):
+            plan = self._site.versions[number].plan if number in self._site.versions else None
+            if plan is not None and self._site.name in plan.ways.get(to, {}):
+                return plan.way(self._site.name, to)
         return (to,)
 
     @property
@@ -97,15 +103,16 @@ class Relays:
             self._site.do(Send(to, replace(relayed, onward=onward)))
         if () not in relayed.onward:
             return None
-        if sender not in self._handed_on_by(relayed.origin):
+        if isinstance(relayed.message, LogBatch) and sender != self._last_before(relayed.origin, relayed.message.log):
             raise MessageError(f"{sender} is not on the way from {relayed.origin} to {self._site.name}")
         return relayed.message
 
-    def _handed_on_by(self, origin: str) -> set[str]:
-        """The sites from which something that an origin says may come: the last ones before this on its ways."""
-        plans = [version.plan for version in self._site.versions.values()]
-        ways = [(origin, *plan.way(origin, self._site.name)) for plan in plans if self._site.name in plan.ways]
-        return {way[-2] for way in ways} or {origin}
+    def _last_before(self, origin: str, log: LogName) -> str:
+        """The site from which what an origin says of a log must come."""
+        version = self._site.versions.get(log.version)
+        if version is None:
+            return origin
+        return (origin, *version.plan.way(origin, self._site.name))[-2]
 
     def routed(self, actions: Sequence[SiteAction]) -> list[SiteAction]:
         """Actions as the shell does them: each message goes to the next site on its way, an entry that several read
@@ -114,11 +121,12 @@ class Relays:
         entries: dict[SendEntry, int] = {}
         for action in actions:
             if isinstance(action, Send) and not isinstance(action.message, Relayed):
-                to, *onward = self.way_to(action.to)
+                log = getattr(action.message, "log", None)
+                to, *onward = self.way_to(action.to, None if log is None else log.version)
                 message = Relayed(self._site.name, (tuple(onward),), action.message) if onward else action.message
                 action = Send(to, message)
             elif isinstance(action, SendEntry):
-                to, *onward = self.way_to(action.to)
+                to, *onward = self.way_to(action.to, action.log.version)
                 key = replace(action, to=to)
                 if key in entries:
                     before = routed[entries[key]]
@@ -136,7 +144,7 @@ class Relays:
         if isinstance(action, Send):
             self.sent[action.to].count(action.message)
         elif isinstance(action, SendEntry):
-            self.sent[action.to].count_rows(action.following - action.first)
+            self.sent[action.to].count_rows(action.following - action.first, action.is_repeat)
 
 
 def _by_next(onward: Sequence[Way]) -> dict[str, tuple[Way, ...]]:

@@ -13,7 +13,7 @@ class Settings:
     disk is busy. `snapshot`: the state is written when so much was journalled since (or as much as the state is
     large). `quota`: a source is held when so much of its log is kept for readers. `waiting`: a log that is ahead of
     time gets no credit when so much of it waits. `repeat`: what was not answered is said again. `ask`: who waits for
-    time asks after so long.
+    time asks after so long. `acknowledge`: what is journalled is acknowledged after so long, if more may come.
     """
 
     credit: int = 16 << 20
@@ -23,3 +23,4 @@ class Settings:
     waiting: int = 512 << 20
     repeat: float = 1.0
     ask: float = 0.02
+    acknowledge: float = 0.2

@@ -21,7 +21,6 @@ from situ.runtime.sites.actions import (
     ControlAsked,
     Received,
     RowsRead,
-    Send,
     SiteAction,
     SiteEvent,
     Woken,
@@ -313,8 +312,7 @@ class SiteCore:
         self.conversation.introduced = True
         for name in sorted(self._acknowledge):
             if name.version in self.versions:
-                read = self.versions[name.version].read[name]
-                self.do(Send(name.origin, self.conversation.position_in(read)))
+                self.conversation.acknowledge(self.versions[name.version].read[name], now)
         self._acknowledge.clear()
 
     def _shelves(self) -> dict[LogName, Shelf]:

@@ -8,7 +8,7 @@ on from its largest time at the pace of the clock, or as far as other origins ha
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from situ.core.time import BEGINNING, END
 from situ.graph.query import Stream
@@ -38,7 +38,8 @@ class StreamTime:
     """The sources of one stream at this site. `promise_us` is in memory: no event before it will be admitted.
 
     `limit_us`: no promise goes beyond, because a plan that begins then is prepared. `until_us`, `pace_us` and
-    `reached_us` are those of the questions that are open.
+    `reached_us` are those of the questions that are open. `has_rows`: rows have come since the last promise; that of a
+    live stream may ride on them.
     """
 
     sources: dict[str, SourceState]
@@ -47,7 +48,7 @@ class StreamTime:
     until_us: int = BEGINNING
     pace_us: int = END
     reached_us: int = BEGINNING
-    asked: set[str] = field(default_factory=set)
+    has_rows: bool = False
 
     def ask(self, until_us: int, pace_us: int, reached_us: int) -> None:
         """Somebody wants to hear when time has passed."""
@@ -58,7 +59,7 @@ class StreamTime:
     def advance(self, stream: Stream, live: bool, now: float) -> bool:
         """Promise what can be promised; whether that is more than before."""
         reached = min(self._reached(source, stream, live, now) for source in self.sources.values())
-        reached = min(reached, self.limit_us)
+        reached, self.has_rows = min(reached, self.limit_us), False
         if reached <= self.promise_us:
             return False
         self.promise_us = reached
@@ -71,10 +72,11 @@ class StreamTime:
             return END
         known = source.latest_us != BEGINNING
         reached = source.latest_us - stream.watermark_us if known else BEGINNING
-        if self.until_us <= self.promise_us:
-            return reached  # nobody asks
-        if live:
+        is_asked = self.until_us > self.promise_us
+        if live and (is_asked or self.has_rows):
             reached = max(reached, round(now * 1e6) - stream.watermark_us)
+        if not is_asked:
+            return reached
         silent_us = round((now - source.seen_at) * 1e6)
         if stream.idle_after_us is not None and silent_us >= stream.idle_after_us:
             in_silence = source.latest_us - stream.watermark_us + silent_us if known else BEGINNING

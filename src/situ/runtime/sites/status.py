@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from situ.core.time import BEGINNING, END
@@ -24,6 +25,7 @@ def status_of(site: SiteCore) -> dict[str, Any]:
         "rows": dict(site.admission.counts),
         "refused_messages": site.conversation.refusals,
         "peers": {name: _peer_words(peer) for name, peer in site.conversation.peers.items()},
+        "links": {to: asdict(counts) for to, counts in sorted(site.relays.sent.items())},
         "held": {stream: reason for stream, reason in site.admission.held.items() if reason},
         "sources": {
             stream: {
@@ -56,6 +58,7 @@ def _version(version: RunningVersion) -> dict[str, Any]:
                 "events": log.durable_end,
                 "promise_us": _time(log.durable_us),
                 "bytes": log.shelf.size,
+                "pulled": None if log.pulled is None else log.pulled.number,
                 "readers": {
                     site or "sink": {"sent": reader.sent, "committed": reader.committed}
                     for site, reader in log.readers.items()
@@ -68,6 +71,7 @@ def _version(version: RunningVersion) -> dict[str, Any]:
                 "committed": log.committed,
                 "promise_us": _time(log.committed_us),
                 "written": None if log.sink is None else log.sink.committed,
+                "requests": None if log.pulled is None else log.pulled.number,
                 "asked_us": _time(log.asked.until_us) if log.asked is not None and log.is_asked else None,
             }
             for name, log in version.read.items()

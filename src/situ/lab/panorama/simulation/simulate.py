@@ -32,17 +32,16 @@ from situ.core.time import END
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import I64
 from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps
-from situ.kernel.compile import RuleProgram, compile_operator
-from situ.kernel.operator import Conditions, Context, RunningOperator, contexts_of
+from situ.kernel.compile import compile_operator
+from situ.kernel.operator import Context, RunningOperator, contexts_of
 from situ.lab.fresh_operator import fresh_operator
 from situ.lab.panorama.simulation.events import Occurred, SimulatedEvents, latest_of_origins, numbered, observed
 from situ.placement.evaluate import latencies, sets_of_steps
 from situ.placement.plan import Placed
-from situ.placement.problem import Kind, PlacementError, PlannedOperator, Problem
-from situ.runtime.sites.protocol import NO_REQUESTS, Pulled, Requests, Windows, joined, known_ns, pull_windows, requests
-
-#: What an operator asks of single events of a type: one of these conditions holds. None: it reads all of them.
-Filter = frozenset[Conditions] | None
+from situ.placement.problem import PlacementError, PlannedOperator, Problem
+from situ.runtime.sites.protocol import NO_REQUESTS, Requests, Windows, joined, known_ns, pull_windows, requests
+from situ.runtime.sites.pulled_operator import pulled_shape
+from situ.runtime.sites.selections import Filter, filter_of, passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +93,11 @@ class SimulationRun:
     @property
     def extension_cost(self) -> float:
         return sum(sent.requests.extensions * sent.asking_cost for sent in self.sent)
+
+    @property
+    def growth_cost(self) -> float:
+        """What requests cost if one is sent whenever more is needed than was asked for, as sites do."""
+        return sum(sent.requests.growths * sent.asking_cost for sent in self.sent)
 
     @property
     def episode_cost(self) -> float:
@@ -199,11 +203,8 @@ class _Simulation:
             self.events[stream.name] = known
 
     def _accepted(self, event: str, filter_: Filter) -> npt.NDArray[np.bool_]:
-        batch, calls = self.events[event].batch, Calls(functions=self.functions, errors=Counter())
-        if filter_ is None:
-            return np.ones(len(batch), np.bool_)
-        masks = [mask for conditions in filter_ if (mask := batch.mask(conditions, calls)) is not None]
-        return np.logical_or.reduce(masks)
+        calls = Calls(functions=self.functions, errors=Counter())
+        return passes(filter_, self.events[event].batch, calls)
 
     def _way_ns(self, event: str, site: int) -> I64:
         """From the site of each event."""
@@ -252,7 +253,7 @@ class _Simulation:
         site, names = reader.placed.site, reader.planned.events
         read = [names[other] for other in earlier]
         windows = pull_windows(
-            _pulled(reader),
+            pulled_shape(reader.context),
             earlier,
             [self.events[other].batch.times[rows[other]] for other in read],
             [self._arrived_at(site, other)[rows[other]] for other in read],
@@ -318,21 +319,8 @@ def _reader(planned: PlannedOperator, placed: Placed, context: Context) -> _Oper
             remedy="Only a SEQ or AND of different event types can; give others one step.",
         )
     program = compile_operator(context)
-    filters = {event: _filter(program, event) for event in planned.events}
+    filters = {event: filter_of(program, event) for event in planned.events}
     return _OperatorAtSite(planned, placed, context, fresh_operator(context), filters)
-
-
-def _filter(program: RuleProgram, event: str) -> Filter:
-    tests = program.tests()[event]
-    return None if program.counts_positions or not all(tests) else frozenset(tests)
-
-
-def _pulled(reader: _OperatorAtSite) -> Pulled:
-    """Windows are taken from the query, where they are whole microseconds."""
-    within = reader.context.operator.rule.cases[0].within
-    assert within is not None, "an operator that can pull has a window"
-    ranks = tuple(reader.context.inputs[event].rank for event in reader.planned.events)
-    return Pulled(reader.planned.kind is Kind.SEQ, within.micros, ranks)
 
 
 def _table(context: Context, batch: Batch) -> pa.Table:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -65,6 +65,7 @@ class LocalSites:
     they vary, and how many bytes a way carries.
 
     Without proxies (`proxied`) nothing can be cut, and sites listen at ports that are chosen before they start.
+    `joined` are the pairs of sites that send to each other, if not all do.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class LocalSites:
         scale: float = 1.0,
         link: LinkQuality = AS_IT_IS,
         proxied: bool = True,
+        joined: Collection[tuple[str, str]] | None = None,
     ) -> None:
         self.network, self.directory = network, directory
         PRIVATE.make_directory(directory)
@@ -88,7 +90,7 @@ class LocalSites:
             (a, b): self._proxies.open(SiteAddress(HOST, 1), _quality(network, a, b, scale, link))
             for a in sites
             for b in sites
-            if a != b and proxied
+            if a != b and proxied and (joined is None or (a, b) in joined)
         }
         self._ports = {} if proxied else dict(zip(sites, free_ports(len(sites)), strict=True))
         self.sites = {name: self._site(name, arguments) for name, arguments in sites.items()}

@@ -8,6 +8,18 @@ from typing import Any
 from situ.runtime.sites.messages import LogName
 from situ.service.prometheus import Metric, metrics_to_text
 
+#: What is counted of each link, apart.
+_SENT = {
+    "frames": "Frames sent to a site.",
+    "bytes": "Bytes sent to a site.",
+    "events": "Events sent to a site.",
+    "repeats": "Events sent to a site again.",
+    "requests": "Requests to pull events sent to a site.",
+    "questions": "Questions sent to a site, about time and positions.",
+    "promises": "Batches without events sent to a site: how far time has come.",
+    "acknowledgements": "Positions in a site's logs sent to it.",
+}
+
 
 def site_metrics(report: dict[str, Any]) -> str:
     """The figures of one site, each log and link apart."""
@@ -18,7 +30,7 @@ def _metrics(report: dict[str, Any]) -> Iterator[Metric]:
     process, rows = report["process"], report["rows"]
     made = [(name, log) for version in report["versions"].values() for name, log in version["made"].items()]
     read = [(name, log) for version in report["versions"].values() for name, log in version["read"].items()]
-    links = process["links"].items()
+    links = {to: dict.fromkeys(_SENT, 0) | report["links"].get(to, {}) | link for to, link in process["links"].items()}
     yield "situ_site_restarts_total", "counter", "Lives of the site before this one.", {"": report["lives"] - 1}
     yield "situ_site_up_seconds", "gauge", "How long the process runs.", {"": process["up_s"]}
     yield (
@@ -76,19 +88,21 @@ def _metrics(report: dict[str, Any]) -> Iterator[Metric]:
         "Frames and connections that were refused.",
         {"": sum(process["refused"].values()) + report["refused_messages"]},
     )
-    for name, about in (("frames", "Frames sent to a site."), ("bytes", "Bytes sent to a site.")):
-        yield f"situ_site_sent_{name}_total", "counter", about, {_to(site): link[name] for site, link in links}
+    for name, about in _SENT.items():
+        yield f"situ_site_sent_{name}_total", "counter", about, {_to(site): link[name] for site, link in links.items()}
     yield (
         "situ_site_link_up",
         "gauge",
         "Whether there is a connection to a site.",
-        {_to(site): int(link["up"]) for site, link in links},
+        {_to(site): int(link["up"]) for site, link in links.items()},
     )
 
 
 def _of_log(name: str, **further: str) -> str:
     log = LogName.parse(name)
-    labels = {"kind": log.kind, "type": log.type, "origin": log.origin, "version": str(log.version), **further}
+    labels = {"kind": log.kind, "type": log.type, "origin": log.origin, "version": str(log.version)}
+    labels |= {"selection": str(log.selection)} if log.selection else {}
+    labels |= further
     return "{" + ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items()) + "}"
 
 

@@ -237,11 +237,12 @@ class SiteProcess:
     def _threads_of(self, stream: str) -> list[SourceThread]:
         return [thread for (of, _), thread in self._sources.items() if of == stream]
 
-    def _send(self, to: str, make: Callable[[], Frame]) -> None:
+    def _send(self, to: str, make: Callable[[], Frame]) -> bool:
+        """Whether there was a connection that took it."""
         if to not in self._outgoing and to in self._setup.addresses:
             self._connect(to)
-        if to in self._outgoing:  # a way that somebody wrote on a message may lead nowhere
-            self._outgoing[to].send(make)
+        # A way that somebody wrote on a message may lead nowhere.
+        return to in self._outgoing and self._outgoing[to].send(make)
 
     def _commit_all(self) -> None:
         """In a thread of its own: one commit after the other."""

@@ -73,11 +73,13 @@ class Faults:
 
 @dataclass(slots=True)
 class SimulatedSource:
-    """Pieces of rows that a source reads, one after the other; its position is the number of the next one."""
+    """Pieces of rows that a source reads, one after the other; its position is the number of the next one. `due` are
+    the times at which they are there; without it they are read as fast as it goes."""
 
     pieces: Sequence[Conformed]
     pause_s: float
     ends: bool = True
+    due: Sequence[float] = ()
     next: int = 0
     under_way: bool = False
     ended: bool = False
@@ -114,6 +116,7 @@ class World:
         make_site: type[SiteCore] = SiteCore,
         pause_s: float = 0.01,
         bounded: bool = True,
+        due: Mapping[tuple[str, str, str], Sequence[float]] | None = None,
         watch: Callable[[str, JournalCommit], None] = lambda site, commit: None,
         check: Callable[[SimulatedSite], None] = lambda machine: None,
     ) -> None:
@@ -128,7 +131,9 @@ class World:
         self.slow = {name for name in names if self.random.random() < faults.slow_disks}
         self.sites = {name: SimulatedSite(name, {}) for name in names}
         for (site, stream, source), pieces in sources.items():
-            self.sites[site].sources[stream, source] = SimulatedSource(pieces, pause_s, bounded)
+            self.sites[site].sources[stream, source] = SimulatedSource(
+                pieces, pause_s, bounded, (due or {}).get((site, stream, source), ())
+            )
         self.answers: dict[int, Callable[[ControlAnswer], None]] = {}
         self.handled = 0
         self.messages: dict[str, int] = defaultdict(int)
@@ -360,7 +365,10 @@ class World:
                 source.ended = True
                 self.handle(machine.name, RowsRead(*key, None, str(source.next), ended=True))
 
-        self.after(self.random.uniform(0, source.pause_s), read)
+        if source.next < len(source.due):
+            self.at(max(source.due[source.next], self.now), read)
+        else:
+            self.after(self.random.uniform(0, source.pause_s), read)
 
     # ---- plans
 

@@ -1,0 +1,105 @@
+"""A plan at simulated sites, which do what real ones do, at the pace of the events: what crosses each link, counted.
+
+The vectorised counting (`simulate.py`) is held against it: same plan, same events, same latencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from situ.graph.operators import OperatorGraph
+from situ.io.rows.conform import conform
+from situ.lab.panorama.simulation.events import Occurred
+from situ.placement.plan import Placed
+from situ.placement.problem import Problem
+from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
+from situ.runtime.sites.deployment import Deployment
+from situ.runtime.sites.messages import LogName
+from situ.runtime.sites.relays import LinkCounts
+from situ.runtime.sites.settings import Settings
+from situ.runtime.sites.simulation.world import Faults, World
+from situ.runtime.sites.ways import with_ways
+
+#: Sites start, and are given the plan, before the first event.
+_LEAD_S = 5.0
+#: A disk that takes no time, and messages that take no longer than their links.
+_PERFECT = Faults(delay_s=(0.0, 0.0), commit_s=(1e-9, 1e-9))
+#: A row is read just after it has occurred.
+_READ_AFTER_S = 2e-6
+
+
+@dataclass(frozen=True, slots=True)
+class SitesRun:
+    """What simulated sites have sent over all links together, and what they have found."""
+
+    counts: LinkCounts
+    complex_events: Mapping[str, pa.Table]
+    latency_s: Mapping[str, list[float]]
+
+
+def run_on_sites(
+    text: str,
+    problem: Problem,
+    graph: OperatorGraph,
+    placed: Sequence[Placed],
+    events: Mapping[str, Occurred],
+    settings: Settings | None = None,
+    faults: Faults = _PERFECT,
+) -> SitesRun:
+    """Run a plan on events that occur, from the epoch on, at the times that they have. All streams are live."""
+    names = problem.network.names
+    operators = {
+        operator.name: OperatorPlace(
+            names[where.site],
+            tuple(tuple(operator.events[n] for n in step) for step in where.steps) if len(where.steps) > 1 else (),
+        )
+        for operator, where in zip(problem.operators, placed, strict=True)
+    }
+    sources = {event: tuple(sorted(names[site] for site in of.sites)) for event, of in problem.sources.items()}
+    plan = DeployedPlan(1, text, sources, operators, (names[problem.root],), live=frozenset(sources), bounded=True)
+    plan = with_ways(plan, problem.network)
+    pieces, due = {}, {}
+    declared = {stream.name: stream for stream in graph.streams}
+    begin_s = 1_000.0 + _LEAD_S
+    for event, occurred in events.items():
+        stream = declared[event]
+        assert stream.time_unit == "us", "times are whole microseconds, so that they can be moved"
+        times_us = occurred.rows.column(stream.time).to_numpy() + round(begin_s * 1e6)
+        at = occurred.rows.column_names.index(stream.time)
+        moved = occurred.rows.set_column(at, stream.time, pa.array(times_us))
+        for site in sources[event]:
+            rows = np.flatnonzero(occurred.sites == problem.network.number(site))
+            rows = rows[np.argsort(times_us[rows], kind="stable")]
+            key = site, event, "source"
+            pieces[key] = [conform(moved.take(pa.array([row])), stream) for row in rows]
+            due[key] = [time_us / 1e6 + _READ_AFTER_S for time_us in times_us[rows].tolist()]
+    ends_s = max((moments[-1] for moments in due.values() if moments), default=begin_s) + 60.0
+    for key, moments in due.items():
+        moments.append(ends_s)  # sources end when all is decided
+        pieces[key].append(conform(_no_rows(events[key[1]].rows), declared[key[1]]))
+    world = World(plan.sites, pieces, 1, faults, settings, latency_s=lambda a, b: _latency_s(problem, a, b), due=due)
+    world.deploy(Deployment(plan, plan.sites, "one"))
+    found: dict[LogName, list[float]] = {}
+    world.run_for(ends_s - world.now - 1.0)
+    counts = LinkCounts()
+    for machine in world.sites.values():
+        assert machine.site is not None
+        for sent in machine.site.relays.sent.values():
+            for name, count in asdict(sent).items():
+                setattr(counts, name, getattr(counts, name) + count)
+    world.run()
+    tables = {log.type: table for log, table in world.results().items() if log.kind == "events"}
+    return SitesRun(counts, tables, {log.type: times for log, times in found.items()})
+
+
+def _no_rows(rows: pa.Table) -> pa.Table:
+    return rows.slice(0, 0)
+
+
+def _latency_s(problem: Problem, a: str, b: str) -> float:
+    network = problem.network
+    return int(network.ways_from(network.number(a)).latency_ns[network.number(b)]) / 1e9
