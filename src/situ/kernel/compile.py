@@ -55,9 +55,13 @@ class Programs(Mapping[str, RuleProgram]):
         self._template_of: dict[str, RuleProgram] = {}
 
     def __getitem__(self, name: str) -> RuleProgram:
+        context = self.contexts[name]  # what is compiled may be shared with those of other names
         if name not in self._compiled:
-            self._compiled[name] = compile_operator(self.contexts[name])
+            self._compiled[name] = compile_operator(context)
         return self._compiled[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.contexts
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.contexts)
