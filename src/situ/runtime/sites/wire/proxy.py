@@ -144,10 +144,10 @@ class LinkProxy:
                     if delay > 0:
                         await asyncio.sleep(delay)
                     await self._is_whole.wait()
+                    if counted:
+                        self.bytes += len(data)  # before anybody can have read them
                     writer.write(data)
                     await writer.drain()
-                    if counted:
-                        self.bytes += len(data)
         finally:
             read.cancel()
 
