@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from situ.bench.reuse_truth import Kept, interests_of, kept
+from situ.bench.reuse_truth import PromiseKept, interests_of, kept
 from situ.bench.sharing_drivers import TOLD, Tables, between, second_by_second, tables_of
 from situ.runtime.embedded import Engine
 
@@ -76,7 +76,7 @@ def test_a_region_that_is_too_far_away_is_seen(name: str) -> None:
 
 
 def test_counts_add_up() -> None:
-    assert Kept(1, 2, 3, 4) + Kept(1, 1, 1, 1) == Kept(2, 3, 4, 5)
+    assert PromiseKept(1, 2, 3, 4) + PromiseKept(1, 1, 1, 1) == PromiseKept(2, 3, 4, 5)
 
 
 def test_pieces_have_all_rows_once() -> None:

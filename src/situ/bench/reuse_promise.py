@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from situ.bench.reuse_streaming import streamed, write_pieces
-from situ.bench.reuse_truth import Kept, kept
+from situ.bench.reuse_truth import PromiseKept, kept
 from situ.bench.sections import Say
 from situ.bench.sharing_drivers import TOLD, TRACES, Tables, between, second_by_second, tables_of
 from situ.bench.suite import Bar, BenchFigure
@@ -31,7 +31,7 @@ Found = dict[str, pa.Table]
 
 def promise_figures(say: Say) -> Iterator[BenchFigure]:
     """Hold what each engine delivers against raw events, and against what the others deliver."""
-    total, differing, rows = Kept(), 0, 0
+    total, differing, rows = PromiseKept(), 0, 0
     with borrowed_session(conf={"spark.sql.shuffle.partitions": str(SHARDS)}) as spark:
         for trace in TRACES:
             tables = between(tables_of(trace, DRIVERS), SINCE_S, UNTIL_S)

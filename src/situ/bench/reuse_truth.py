@@ -35,7 +35,7 @@ class DriverInterest:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PromiseKept:
     """Spans that were looked at, those of them that are below what was asked, spans whose results say something else
     than what was counted, and spans between two regions, either of which may have served."""
 
@@ -44,8 +44,8 @@ class Kept:
     wrong: int = 0
     between: int = 0
 
-    def __add__(self, other: Kept) -> Kept:
-        return Kept(
+    def __add__(self, other: PromiseKept) -> PromiseKept:
+        return PromiseKept(
             self.spans + other.spans, self.below + other.below, self.wrong + other.wrong, self.between + other.between
         )
 
@@ -121,13 +121,13 @@ class SpanResults:
     regions: tuple[tuple[str, int], ...]
 
 
-def kept(name: str, found: pa.Table, tables: Tables) -> Kept:
+def kept(name: str, found: pa.Table, tables: Tables) -> PromiseKept:
     """Hold the results of one of the subscriptions of `TOLD` against the raw events."""
     judged = _windows_kept if name == "Cars" else _openings_kept
     interests, events = interests_of(tables["Driver"]), RawEvents(tables["Vehicle"])
     everywhere = [*interests.values()]
     results = _by_interest(name, found)
-    total = Kept()
+    total = PromiseKept()
     for key, interest in interests.items():
         of_interest = results.pop(key, _NONE)
         places = [interests[region] for region in of_interest.regions]
@@ -163,11 +163,11 @@ _NONE = _results([])
 
 def _windows_kept(
     interest: DriverInterest, results: SpanResults, places: list[DriverInterest], events: RawEvents
-) -> Kept:
+) -> PromiseKept:
     """Windows that end while the interest lasts. One with an event in the interest has a result, if its region has a
     share of it at all."""
     since_s = interest.start_s - WINDOW_S
-    total = Kept()
+    total = PromiseKept()
     for region, place in enumerate(places):
         begins_s = results.begins_s[results.region == region]
         counts = events.counts(interest, place, since_s, interest.end_s)
@@ -177,21 +177,21 @@ def _windows_kept(
     has_events = sums[ends_s - since_s] > sums[ends_s - WINDOW_S - since_s]
     missing = np.setdiff1d(ends_s[has_events] - WINDOW_S, results.begins_s)
     twice = len(results.begins_s) - len(np.unique(results.begins_s))
-    return total + Kept(len(missing), below=len(missing), wrong=twice)
+    return total + PromiseKept(len(missing), below=len(missing), wrong=twice)
 
 
 def _openings_kept(
     interest: DriverInterest, results: SpanResults, places: list[DriverInterest], events: RawEvents
-) -> Kept:
+) -> PromiseKept:
     """Spans that a slow vehicle opens; the end of an interest cuts them. One that has a result alone and was given none
     was served by the region of the result before or after it: if these are two, one of them suffices."""
     since_s = interest.start_s - WITHIN_S
     missing = np.setdiff1d(events.openings(interest, since_s), results.begins_s)
     if not places:
-        return Kept()
+        return PromiseKept()
     at, last = np.searchsorted(results.begins_s, missing), len(results.begins_s) - 1
     beside = results.region[np.minimum(at, last)], results.region[np.maximum(at - 1, 0)]
-    total, good_of = Kept(), dict[int, list[bool]]()
+    total, good_of = PromiseKept(), dict[int, list[bool]]()
     for region, place in enumerate(places):
         counts = events.counts(interest, place, since_s, interest.end_s)
         lasts_s = np.minimum(results.begins_s[results.region == region] + WITHIN_S, interest.end_s)
@@ -202,10 +202,10 @@ def _openings_kept(
             good_of.setdefault(begin_s, []).append(good)
     below, between = sum(not any(good) for good in good_of.values()), sum(len(good) > 1 for good in good_of.values())
     twice = len(results.begins_s) - len(np.unique(results.begins_s))
-    return total + Kept(len(good_of), below, twice, between)
+    return total + PromiseKept(len(good_of), below, twice, between)
 
 
-def _silence_kept(interest: DriverInterest, everywhere: list[DriverInterest], events: RawEvents) -> Kept:
+def _silence_kept(interest: DriverInterest, everywhere: list[DriverInterest], events: RawEvents) -> PromiseKept:
     """The spans of an interest that was delivered nothing, and has a result alone: somebody's region suffices."""
     since_s = interest.start_s - WITHIN_S
     begins_s = events.openings(interest, since_s)
@@ -215,16 +215,16 @@ def _silence_kept(interest: DriverInterest, everywhere: list[DriverInterest], ev
             counts = events.counts(interest, place, since_s, interest.end_s)
             lasts_s = np.minimum(begins_s + WITHIN_S, interest.end_s)
             is_good |= _suffices(*figures_of(counts, since_s, begins_s, lasts_s))
-    return Kept(len(begins_s), below=int(np.count_nonzero(~is_good)))
+    return PromiseKept(len(begins_s), below=int(np.count_nonzero(~is_good)))
 
 
-def _results_kept(results: SpanResults, region: int, counts: I64, since_s: int, lasts_s: I64) -> Kept:
+def _results_kept(results: SpanResults, region: int, counts: I64, since_s: int, lasts_s: I64) -> PromiseKept:
     """The spans with a result from one region: whether they suffice, and whether what they say is so."""
     mine = results.region == region
     precision, recall = figures_of(counts, since_s, results.begins_s[mine], lasts_s)
     differs = (np.abs(precision - results.precision[mine]) > NEAR) | (np.abs(recall - results.recall[mine]) > NEAR)
     below = np.count_nonzero(~_suffices(precision, recall))
-    return Kept(int(mine.sum()), below=int(below), wrong=int(differs.sum()))
+    return PromiseKept(int(mine.sum()), below=int(below), wrong=int(differs.sum()))
 
 
 def _suffices(precision: F64, recall: F64) -> npt.NDArray[np.bool_]:

@@ -35,7 +35,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GrowthLine:
     """The seconds of a way to read files, on so many cores, at each value of an axis."""
 
     axis: Axis
@@ -54,7 +54,7 @@ AXES = (
 )
 
 
-def measured_lines(say: Say, axes: Sequence[Axis] = AXES, cores: Sequence[int] = CORES) -> Iterator[Line]:
+def measured_lines(say: Say, axes: Sequence[Axis] = AXES, cores: Sequence[int] = CORES) -> Iterator[GrowthLine]:
     """Measures each axis in both ways, in a session for each number of cores; the fastest of the warm runs."""
     for count in cores:
         with borrowed_session(f"local[{count}]") as spark:
@@ -68,7 +68,7 @@ def measured_lines(say: Say, axes: Sequence[Axis] = AXES, cores: Sequence[int] =
                         text, directory = query_text(workload), stream_on_disk(workload, cache_directory())
                         _, *warm = (run(text, directory).seconds for _ in range(1 + WARM_RUNS))
                         best.append(min(warm))
-                    yield Line(axis, way, count, tuple(best))
+                    yield GrowthLine(axis, way, count, tuple(best))
 
 
 def growth(say: Say) -> Iterator[BenchFigure]:
@@ -83,7 +83,7 @@ def growth(say: Say) -> Iterator[BenchFigure]:
     draw(lines, PICTURE)
 
 
-def draw(lines: Sequence[Line], path: Path) -> None:
+def draw(lines: Sequence[GrowthLine], path: Path) -> None:
     """A panel for each axis, a line for each way and number of cores."""
     import matplotlib
 

@@ -115,7 +115,7 @@ def _number(value: float) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: _MetricsServer
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] != "/metrics":
@@ -135,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
         """A line for every scrape would hide what matters."""
 
 
-class _Server(ThreadingHTTPServer):
+class _MetricsServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, host: str, port: int, text: Callable[[], str]) -> None:
@@ -149,7 +149,7 @@ class MetricsServer:
 
     def __init__(self, text: Callable[[], str], port: int, host: str = HOST) -> None:
         try:
-            self._server = _Server(host, port, text)
+            self._server = _MetricsServer(host, port, text)
         except (OSError, OverflowError) as error:
             raise InputError(
                 f"cannot serve metrics at {host}:{port}: {getattr(error, 'strerror', None) or error}",

@@ -40,7 +40,7 @@ from situ.runtime.sites.logs import PullState
 from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.pulled_input import PulledInput
-from situ.runtime.sites.pulled_operator import Covered, PulledOperator, steps_in_numbers
+from situ.runtime.sites.pulled_operator import CoveredTime, PulledOperator, steps_in_numbers
 from situ.runtime.sites.ranges import Ranges
 from situ.runtime.sites.rows import TIME, times_us
 from situ.runtime.sites.selections import Filter, Selection, selections_of
@@ -321,9 +321,11 @@ class EmbeddedHost:
                 rows = self._rows("timed out", name, timed_out)
                 made["timed out", name].append(MadeRows("timed out", name, rows, low))
 
-    def _covered(self, operator: PulledOperator, type_: str, ranges: Mapping[str, Mapping[Filter, Ranges]]) -> Covered:
+    def _covered(
+        self, operator: PulledOperator, type_: str, ranges: Mapping[str, Mapping[Filter, Ranges]]
+    ) -> CoveredTime:
         pulled = operator.pulled
-        return Covered(self._watermarks[type_], ranges[type_][pulled[type_]] if type_ in pulled else None)
+        return CoveredTime(self._watermarks[type_], ranges[type_][pulled[type_]] if type_ in pulled else None)
 
     def _ask(self) -> None:
         """Ask other sites for what operators need of pulled types."""

@@ -79,7 +79,7 @@ def pulled_shape(context: Context) -> Pulled:
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class CoveredTime:
     """The times at which all events of an input have come that can matter: those before `before_us`; of a pulled
     input, those of them that lie in ranges."""
 
@@ -135,7 +135,9 @@ class PulledOperator:
             for event in self.events
         }
         self.held = {event: Inbox() for event in self.events}
-        self._covered = {event: Covered(ranges=() if n in self.ranged else None) for n, event in enumerate(self.events)}
+        self._covered = {
+            event: CoveredTime(ranges=() if n in self.ranged else None) for n, event in enumerate(self.events)
+        }
         self._calls = Calls(functions=self.context.functions, errors=self.failed_calls)
 
     @property
@@ -152,7 +154,7 @@ class PulledOperator:
         """No event before this time is of use any more."""
         return self.low_us if self.low_us == END else max(self.low_us - self.shape.window_us, BEGINNING)
 
-    def step(self, arrived: Mapping[str, Batch], covered: Mapping[str, Covered]) -> Batch:
+    def step(self, arrived: Mapping[str, Batch], covered: Mapping[str, CoveredTime]) -> Batch:
         """Take what has come, and the times that are covered now; the complex events that are certain."""
         old = {event: sum(map(len, inbox.waiting)) for event, inbox in self.held.items()}
         came = False
@@ -176,7 +178,7 @@ class PulledOperator:
     # ---- matches
 
     def _certain(
-        self, batches: Mapping[str, Batch | None], old: Mapping[str, int], before: Mapping[str, Covered]
+        self, batches: Mapping[str, Batch | None], old: Mapping[str, int], before: Mapping[str, CoveredTime]
     ) -> Batch:
         """The matches that are final now, and were not before."""
         self.undecided = {}
@@ -213,7 +215,7 @@ class PulledOperator:
         rows = atoms.field("row").to_numpy(zero_copy_only=False)
         return {event: rows[codes == code] for code, event in enumerate(types.dictionary.to_pylist())}
 
-    def _final(self, times: Mapping[str, I64], covered: Mapping[str, Covered]) -> npt.NDArray[np.bool_]:
+    def _final(self, times: Mapping[str, I64], covered: Mapping[str, CoveredTime]) -> npt.NDArray[np.bool_]:
         final: npt.NDArray[np.bool_] = np.ones(len(times[self.events[0]]), np.bool_)
         for number, event in enumerate(self.events):
             since = None
@@ -249,7 +251,7 @@ class PulledOperator:
         windows = pull_windows(self.shape, earlier, local, [t * 1000 for t in local], pulled)
         return Windows(windows.first_us + since, windows.last_us + since, windows.known_ns)
 
-    def _open_from(self, windows: Windows, slots_before: int, slots: int, covered: Covered) -> int:
+    def _open_from(self, windows: Windows, slots_before: int, slots: int, covered: CoveredTime) -> int:
         """The time before which no match will be that needs more of these windows than is covered: that of the last
         event of the combination that opens one, or that of the first event that may still come."""
         open_us = covered.first_open(np.maximum(windows.first_us, self.forget_us))
@@ -285,7 +287,7 @@ class PulledOperator:
         )
         self.needed = {event: _ranges(ranges) for event, ranges in said["needed"].items()}
         self._covered = {
-            event: Covered(int(before), None if ranges is None else _ranges(ranges))
+            event: CoveredTime(int(before), None if ranges is None else _ranges(ranges))
             for event, (before, ranges) in said["covered"].items()
         }
         for event, inbox in self.held.items():

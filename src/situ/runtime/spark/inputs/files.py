@@ -27,11 +27,11 @@ _BATCH_ROWS = 100_000
 def events_in_tasks(spark: SparkSession, root: Root, files: list[Path], stream: Stream) -> DataFrame:
     fields = [StructField(a.name, to_spark(a.type)) for a in stream.attributes]
     schema = StructType([*fields, StructField("_time", LongType())])
-    return _one_row_each(spark, root, files).mapInArrow(_Reader(stream, root).events, schema)
+    return _one_row_each(spark, root, files).mapInArrow(_FileReader(stream, root).events, schema)
 
 
 def rejected_in_tasks(spark: SparkSession, root: Root, files: list[Path], stream: Stream) -> DataFrame:
-    return _one_row_each(spark, root, files).mapInArrow(_Reader(stream, root).rejected, REJECTED)
+    return _one_row_each(spark, root, files).mapInArrow(_FileReader(stream, root).rejected, REJECTED)
 
 
 def _one_row_each(spark: SparkSession, root: Root, files: list[Path]) -> DataFrame:
@@ -39,7 +39,7 @@ def _one_row_each(spark: SparkSession, root: Root, files: list[Path]) -> DataFra
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _FileReader:
     """In a task: paths -> rows."""
 
     stream: Stream
