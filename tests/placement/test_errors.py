@@ -90,6 +90,7 @@ def test_an_unknown_mechanism_is_likened_to_a_known_one() -> None:
     assert str(caught.value) == (
         "there is no mechanism 'heuristics'.\n"
         "  known: auto, central, cpp, edgecep, edgecep-optimal, exhaustive, greedy, greedy+, grin, heuristic, "
-        "heuristic+, hop, mobile, naive, optimal, producer-consumer, random, relaxation, sbon. Did you mean 'heuristic'?"
+        "heuristic+, hop, mobile, naive, optimal, producer-consumer, random, relaxation, sbon. "
+        "Did you mean 'heuristic'?"
     )
     assert all(mechanism(name) is function for name, function in MECHANISMS.items())
