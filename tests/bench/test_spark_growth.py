@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from situ.bench.spark_growth import AXES, Line, draw
+from situ.bench.spark_growth import AXES, GrowthLine, draw
 from situ.bench.workload import Workload
 
 
@@ -15,7 +15,7 @@ def test_every_axis_has_a_workload_for_each_value() -> None:
 
 def test_draw(tmp_path: Path) -> None:
     lines = [
-        Line(axis, way, cores, tuple(float(n + cores) for n in range(len(axis.values))))
+        GrowthLine(axis, way, cores, tuple(float(n + cores) for n in range(len(axis.values))))
         for axis in AXES
         for way in ("slices", "spark")
         for cores in (1, 2)
