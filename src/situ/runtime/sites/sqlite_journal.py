@@ -23,7 +23,7 @@ from situ.runtime.sites.journal import Entry, EntryStub, JournalCommit, JournalE
 from situ.runtime.sites.messages import LogName
 
 #: The format of the tables.
-FORMAT = 1
+FORMAT = 2
 _PAGE_BYTES = 16384
 #: The write-ahead log is copied into the database when it is so large. A commit writes whole pages, some of them anew
 #: each time: the ends of tables and of their indices.
