@@ -73,6 +73,11 @@ class Batch:
             self._latest = int(self.times.max(initial=BEGINNING))
         return self._latest
 
+    @property
+    def judged(self) -> list[tuple[Expression, ...]]:
+        """The tests with a mask now, taken at once: another thread may judge one more while these are walked."""
+        return list(self.masks)
+
     def __len__(self) -> int:
         return len(self.times)
 
@@ -92,7 +97,7 @@ class Batch:
         """Some of the events, with all columns that are at hand."""
         taken = self.view(rows)
         taken.require(list(self.columns))
-        taken.masks = {conditions: mask[rows] for conditions, mask in self.masks.items()}
+        taken.masks = {conditions: self.masks[conditions][rows] for conditions in self.judged}
         taken.is_whole = self.is_whole
         if self.marks is not None:
             taken.marks = Marks(self.marks.numbers, self.marks.bits[rows])
@@ -147,7 +152,7 @@ def concat(batches: list[Batch]) -> Batch:
     """One batch of several. Columns that not all of them have at hand are loaded when they are read."""
     if len(batches) == 1:
         return batches[0]
-    for conditions in {c: None for batch in batches if batch.is_whole for c in batch.masks if not batch.can_judge(c)}:
+    for conditions in {c: None for batch in batches if batch.is_whole for c in batch.judged if not batch.can_judge(c)}:
         for batch in batches:
             batch.mask(conditions, Calls(functions=default, errors=Counter()))
 
@@ -157,7 +162,7 @@ def concat(batches: list[Batch]) -> Batch:
         return {name: concat_arrays([batch.columns[name] for batch in batches]) for name in names}
 
     common = set.intersection(*(set(batch.columns) for batch in batches))
-    shared_tests = [c for c in batches[0].masks if all(c in batch.masks for batch in batches)]
+    shared_tests = [c for c in batches[0].judged if all(c in batch.masks for batch in batches)]
     masks = {c: np.concatenate([batch.masks[c] for batch in batches]) for c in shared_tests}
     joined = Batch(np.concatenate([batch.times for batch in batches]), load(sorted(common)), load, masks)
     joined.is_whole = any(batch.is_whole for batch in batches)
