@@ -37,6 +37,7 @@ from situ.kernel.batch import (
     in_total_order,
     one_chunk,
 )
+from situ.kernel.matching.order import are_among
 from situ.kernel.operator import ORIGIN_LIST, Conditions, no_events
 from situ.kernel.state.checks import (
     FARTHEST,
@@ -172,7 +173,7 @@ class MovingFlow:
         """What interests find in one flow: those that were there read the events that have come since the last step,
         and those that join them read all of their history."""
         active = Active.concat(switch.ending, switch.lasting, *joining)
-        is_new = np.isin(active.keys, joining[0].keys) if joining else np.zeros(len(active), np.bool_)
+        is_new = are_among(active.keys, joining[0].keys) if joining else np.zeros(len(active), np.bool_)
         return self._deliver(self.flow, active, np.where(is_new, BEGINNING, self._passed), passed)
 
     @cached_property
@@ -243,11 +244,11 @@ class MovingFlow:
         )
         if changes is None:
             return Switch(nobody, nobody, nobody, self._open)
-        ended = np.isin(self._open.keys, changes.ended.keys)
-        ending = changes.ended.take(np.isin(changes.ended.keys, self._open.keys))
+        ended = are_among(self._open.keys, changes.ended.keys)
+        ending = changes.ended.take(are_among(changes.ended.keys, self._open.keys))
         begun = Active.concat(changes.passing, changes.begun)
         here = begun.keys[self._are_here(begun.interests, before)]
-        passing, beginning = (new.take(np.isin(new.keys, here)) for new in (changes.passing, changes.begun))
+        passing, beginning = (new.take(are_among(new.keys, here)) for new in (changes.passing, changes.begun))
         return Switch(ending, passing, beginning, self._open.take(~ended))
 
     def _updates_before(self, passed: int) -> tuple[Updates, npt.NDArray[np.bool_]]:
@@ -378,7 +379,7 @@ class MovingFlow:
                    "heard_us": self._consumers.heard_us}  # fmt: skip
         if last.least is not None:
             numbers |= {"precision": last.least[:, 0], "recall": last.least[:, 1]}
-        columns = {"consumer": last.consumer, "here": pa.array(np.isin(keys, self._open.keys))}
+        columns = {"consumer": last.consumer, "here": pa.array(are_among(keys, self._open.keys))}
         tables["known"] = pa.table(columns | {name: pa.array(values) for name, values in numbers.items()})
         so_far = pa.table({name: [value] for name, value in zip(_SO_FAR, self._so_far(), strict=True)})
         tables["so far"] = with_digest(so_far, self.program.digest)

@@ -25,6 +25,7 @@ from situ.flow.moving import MovingFlow, spelt
 from situ.flow.serving import Services, ServingRegions, slices, tally_of, to_table, whole_numbers
 from situ.kernel.arrays import F64, I64
 from situ.kernel.batch import Batch, concat
+from situ.kernel.matching.order import are_among
 from situ.kernel.operator import Conditions
 from situ.kernel.program.pattern_program import PatternProgram
 from situ.kernel.state.checks import (
@@ -210,10 +211,10 @@ class ReusingFlow(MovingFlow):
         serves from now on."""
         since_us = known_us - self._rule.length_us + 1
         open_keys = active.keys[active.interests.end_us == END]
-        stays = np.isin(self._tally_of, open_keys) & ~np.isin(self._tally_of, new.interests)
+        stays = are_among(self._tally_of, open_keys) & ~are_among(self._tally_of, np.sort(new.interests))
         stays &= self._tally.time_us >= since_us
         self._tally, self._tally_of = self._tally.take(stays), self._tally_of[stays]
-        is_needed = np.isin(new.interests, open_keys) & (new.until_us == END)
+        is_needed = are_among(new.interests, open_keys) & (new.until_us == END)
         is_needed &= regions.owners[np.searchsorted(regions.keys, new.regions)] != new.interests
         if known_us == END - 1 or not is_needed.any():
             return
@@ -287,7 +288,7 @@ class ReusingFlow(MovingFlow):
             yield self._run(self._fresh(), piece, BEGINNING, END)
         begun = list(self._pieces(regions.active.take(is_new & ~is_passing)))
         joining = begun if self._may_join and len(begun) == 1 else []
-        together = Active.concat(regions.active.take(~is_new), *joining)
+        together = regions.active.take(~is_passing if joining else ~is_new)
         since_us = np.where(together.keys >= regions.keys[is_new].min(initial=END), BEGINNING, self._passed)
         yield self._run(self.flow, together, since_us, passed)
         for piece in begun if not joining else ():
@@ -323,7 +324,7 @@ class ReusingFlow(MovingFlow):
     def _got_until(self, active: Active) -> I64:
         """By interest, up to when it has got what there is."""
         got = active.interests.start_us - self.query.lifetime_us - 1
-        got[np.isin(active.keys, self._open.keys)] = self._delivered_us[np.isin(self._open.keys, active.keys)]
+        got[are_among(active.keys, self._open.keys)] = self._delivered_us[are_among(self._open.keys, active.keys)]
         return got
 
     def _to_interests(
@@ -398,22 +399,24 @@ class ReusingFlow(MovingFlow):
         self._regions_open = regions.take(regions.are_open)
         if passed == END:
             return
-        services = services.take(np.isin(services.interests, self._open.keys))
+        services = services.take(are_among(services.interests, self._open.keys))
         got_us = self._delivered_us[np.searchsorted(self._open.keys, services.interests)]
         # What a service that is over may still deliver begins before its end.
         is_due = (services.until_us == END) | (services.until_us > got_us - self._rule.length_us - 1)
         self._services = services.take(is_due)
-        self._regions_closed = regions.take(~regions.are_open & np.isin(regions.keys, self._services.regions))
-        needed = np.append(self._regions_closed.keys, self._regions_open.keys)
+        self._regions_closed = regions.take(
+            ~regions.are_open & are_among(regions.keys, np.sort(self._services.regions))
+        )
+        needed = np.sort(np.append(self._regions_closed.keys, self._regions_open.keys))
         self._complex_events.before(passed - max(self.query.lifetime_us, self._rule.length_us + 1))
-        kept = [batch.take(np.isin(batch.columns[INTEREST].to_numpy(), needed))
+        kept = [batch.take(are_among(batch.columns[INTEREST].to_numpy(), needed))
                 for batch in self._complex_events.waiting]  # fmt: skip
         self._complex_events.waiting = [batch for batch in kept if len(batch)]
 
     def _count(self, switch: Switch, active: Active, grid: JudgedGrid, passed: int) -> None:
         """Count the events that interests would have read by themselves in this step."""
         interests = active.interests
-        is_new = np.isin(active.keys, np.concatenate([switch.passing.keys, switch.begun.keys]))
+        is_new = are_among(active.keys, np.sort(np.append(switch.passing.keys, switch.begun.keys)))
         since_us = np.where(is_new, interests.start_us - self._reach_us, self._passed)
         until_us = np.minimum(interests.end_us, passed - 1)
         asked = int(grid.placed.counts(Regions(since_us, until_us, interests.x, interests.y)).sum())
@@ -467,7 +470,7 @@ class ReusingFlow(MovingFlow):
         require_event_times(self._delivered_us)
         self._tally_of, self._tally = whole_numbers(tables["tally"], "interest"), tally_of(tables["tally"])
         require_sorted(self._tally_of, "tallies of interests")
-        require(np.isin(self._tally_of, self._open.keys).all(), "a tally is of nobody")
+        require(are_among(self._tally_of, self._open.keys).all(), "a tally is of nobody")
         self._tiles = whole_numbers(tables["tiles"], "tile")
         require_sorted(self._tiles, "tiles", strictly=True)
         self._accounts = np.stack([whole_numbers(tables["tiles"], str(n)) for n in range(4)], axis=1)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from situ.core.time import END
 from situ.kernel.arrays import F64, I64
-from situ.kernel.matching.machine import inlined, jit
+from situ.kernel.matching.machine import inlined, jit, jit_with_memory
 from situ.kernel.matching.order import is_sorted
 from situ.space.geometry import Shape, is_inside
 from situ.space.pairs import PlacedColumns, PlacedEvents, RegionShape, first_from
@@ -128,11 +128,19 @@ class JudgedGrid:
     def tally(self, places: Places, regions: I64, interests: I64, since_us: I64, until_us: I64) -> tuple[I64, Tally]:
         """For pairs of places, of a region and an interest, the rows of a time each, both ends included: the pair that
         a row is of, in order, and the rows."""
-        count, room = np.zeros(len(regions), np.int64), self.room()
-        nothing = Tally.empty(0)
-        _tally(self.columns, places, self.shape, regions, interests, since_us, until_us, room, count, nothing)
-        rows = Tally.empty(int(count.sum()))
-        _tally(self.columns, places, self.shape, regions, interests, since_us, until_us, room, count, rows)
+        count = np.zeros(len(regions), np.int64)
+        rows = _tally(
+            self.columns,
+            places,
+            self.shape,
+            regions,
+            interests,
+            since_us,
+            until_us,
+            self.room(),
+            Tally.empty(64),
+            count,
+        )
         return np.repeat(np.arange(len(regions)), count), rows
 
     def figures(
@@ -213,23 +221,36 @@ def _count(
                         tally.opens[at] |= events.opens[event]
 
 
-@jit
+@jit_with_memory
 def _tally(
     events: JudgedColumns, places: Places, shape: RegionShape, regions: I64, interests: I64, since_us: I64,
-    until_us: I64, room: Tally, count: I64, rows: Tally,
-) -> None:  # fmt: skip
-    """Count the rows of each pair, or write them."""
-    at = 0
+    until_us: I64, room: Tally, rows: Tally, count: I64,
+) -> Tally:  # fmt: skip
+    """The rows of all pairs, one pair after the other, and in `count` how many each has. `rows` has some room."""
+    used = 0
     for k in range(len(regions)):
         filled = fill(regions[k], interests[k], since_us[k], until_us[k], events, places, shape, room)
-        if len(rows.time_us) == 0:
-            count[k] = filled
-            continue
+        if used + filled > len(rows.time_us):
+            rows = _first_rows(rows, used, 2 * (used + filled))
         for row in range(filled):
-            rows.time_us[at], rows.in_region[at] = room.time_us[row], room.in_region[row]
-            rows.in_interest[at], rows.in_both[at] = room.in_interest[row], room.in_both[row]
-            rows.opens[at] = room.opens[row]
-            at += 1
+            rows.time_us[used], rows.in_region[used] = room.time_us[row], room.in_region[row]
+            rows.in_interest[used], rows.in_both[used] = room.in_interest[row], room.in_both[row]
+            rows.opens[used] = room.opens[row]
+            used += 1
+        count[k] = filled
+    return _first_rows(rows, used, used)
+
+
+@jit_with_memory
+def _first_rows(tally: Tally, rows: int, size: int) -> Tally:
+    """The first rows of a tally, with room for so many in all."""
+    time_us, in_region = np.empty(size, np.int64), np.empty(size, np.int64)
+    in_interest, in_both = np.empty(size, np.int64), np.empty(size, np.int64)
+    opens = np.empty(size, np.bool_)
+    time_us[:rows], in_region[:rows] = tally.time_us[:rows], tally.in_region[:rows]
+    in_interest[:rows], in_both[:rows] = tally.in_interest[:rows], tally.in_both[:rows]
+    opens[:rows] = tally.opens[:rows]
+    return Tally(time_us, in_region, in_interest, in_both, opens)
 
 
 @jit

@@ -23,6 +23,8 @@ CELLS_PER_EVENT = 4
 Reached: TypeAlias = tuple[F64, I64, I64]
 #: A part of a cell, so that rounding leaves nothing out.
 ROUNDING = 1e-6
+#: Numbers of cells beyond this are not exact, and no grid has as many.
+FARTHEST_CELL = 2**53
 
 
 #: The events of a stream, sorted by time: times, x and y.
@@ -199,13 +201,17 @@ def _grid(x: F64, y: F64, shape: Shape) -> _Grid:
         width, height = 2 * width, 2 * height
 
 
+@jit_with_memory
 def _reached(middle: F64, reach: F64, size: float) -> I64:
-    """The first and the last column (or row) of cells that each region reaches into."""
-    with np.errstate(invalid="ignore"):
-        first = np.floor((middle - reach) / size - ROUNDING)
-        last = np.floor((middle + reach) / size + ROUNDING)
-    bounds = np.stack([first, last], axis=1)
-    cells: I64 = np.nan_to_num(np.clip(bounds, -(2.0**53), 2.0**53)).astype(np.int64)
+    """The first and the last column (or row) of cells that each region reaches into; cell 0 if it is nowhere."""
+    cells = np.zeros((len(middle), 2), np.int64)
+    for region in range(len(middle)):
+        first = np.floor((middle[region] - reach[region]) / size - ROUNDING)
+        last = np.floor((middle[region] + reach[region]) / size + ROUNDING)
+        if not np.isnan(first):
+            cells[region, 0] = min(max(first, -FARTHEST_CELL), FARTHEST_CELL)
+        if not np.isnan(last):
+            cells[region, 1] = min(max(last, -FARTHEST_CELL), FARTHEST_CELL)
     return cells
 
 

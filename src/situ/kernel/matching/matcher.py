@@ -162,7 +162,7 @@ class Shard:
     def run(self, new: NewEvents, code: Code, events: Events, groups: Groups, host: int) -> Matches:
         """Offer the new events of its groups. Returns the matches that they complete or whose deadline they pass."""
         expected = len(new.row) // (2 * new.shards)
-        fired = _records(FIRED, max(1024, expected))
+        fired = _records(FIRED, max(4096, expected))
         if len(self.nodes) < 2 * expected:  # less often full, so that fewer pieces are joined
             self._grow_nodes(2 * expected)
         if len(self.runs) < expected // 4:
@@ -271,7 +271,7 @@ class Shard:
 
     def _make_room_for_nodes(self, room: int) -> None:
         self.compact_nodes()
-        if self.counters[NODES_USED] + room > len(self.nodes) // 2:
+        if self.counters[NODES_USED] + room > len(self.nodes) // 4:  # or they would soon be full again
             self._grow_nodes(2 * len(self.nodes) + room)
 
     def _grow_nodes(self, size: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,6 +39,19 @@ def _is_sorted(values: I64) -> int:
         if values[row] == values[row - 1]:
             result = 1
     return result
+
+
+def are_among(values: I64, ascending: I64) -> npt.NDArray[np.bool_]:
+    """Which values are among others that ascend.
+
+    >>> are_among(np.array([5, 2, 9]), np.array([2, 5, 7])).tolist()
+    [True, True, False]
+    """
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    among: npt.NDArray[np.bool_] = ascending[at] == values
+    return among
 
 
 @jit
