@@ -1,8 +1,8 @@
 """What `make test` runs: two lanes of commands, side by side.
 
 One lane has all tests of Spark, in one process, which so starts one Java, the kernel's tests once more without the JIT,
-and the planner's. The other one has lint and all other tests, which need no Spark. While the second lane lints, the
-first one compiles the kernel, so that nothing is compiled twice.
+the planner's and those of moving queries. The other one has lint and all other tests, which need no Spark. While the
+second lane lints, the first one compiles the kernel, so that nothing is compiled twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WITHOUT_JIT = (
 
 
 #: What the lane of Spark has time for.
-PLANS = ("tests/placement", "tests/network")
+TIME_LEFT_FOR = ("tests/placement", "tests/network", "tests/mobility")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def lanes() -> dict[str, list[Step]]:
                 f"not spark and not slow and not jit_only and {LEFT_OUT}",
                 NUMBA_DISABLE_JIT="1",
             ),
-            pytest_step("tests of plans", *PLANS, "-m", f"not spark and {LEFT_OUT}"),
+            pytest_step("tests of plans and of moving queries", *TIME_LEFT_FOR, "-m", f"not spark and {LEFT_OUT}"),
         ],
         "others": [
             tool("ruff", "check"),
@@ -94,7 +94,10 @@ def lanes() -> dict[str, list[Step]]:
             tool("mypy"),
             tool("lint-imports"),
             pytest_step(
-                "all other tests", *(f"--ignore={folder}" for folder in PLANS), "-m", f"not spark and {LEFT_OUT}"
+                "all other tests",
+                *(f"--ignore={folder}" for folder in TIME_LEFT_FOR),
+                "-m",
+                f"not spark and {LEFT_OUT}",
             ),
         ],
     }
