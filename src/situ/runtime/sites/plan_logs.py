@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from situ.graph.operators import OperatorGraph
@@ -78,6 +78,11 @@ class PlanLogs:
     def read_at(self, site: str) -> list[LogName]:
         """The logs of other sites that a site reads."""
         return [log for log in self.operators if log.origin != site and site in self.readers(log)]
+
+    def inputs_at(self, site: str, operators: Container[str]) -> list[LogName]:
+        """The logs that operators at a site read, but for those that operators there make."""
+        reading = (log for log in self.operators if site in self.operators[log])
+        return sorted(log for log in reading if not (log.origin == site and log.type in operators))
 
     def peers(self, site: str) -> frozenset[str]:
         """The sites that a site sends to or hears from."""
