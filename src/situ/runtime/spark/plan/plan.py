@@ -18,6 +18,7 @@ from situ.graph.html import table_to_html, text_to_html
 from situ.graph.operators import OperatorGraph, Schema
 from situ.graph.query import Stream
 from situ.graph.rule_properties import begins_at_start
+from situ.graph.tallies import tallied
 from situ.graph.typing import Scope
 from situ.kernel.batch import EXTENT
 from situ.kernel.compile import Programs
@@ -270,9 +271,11 @@ def plan_on_spark(
     functions: Functions = default_functions,
     most_in_catalyst: int = MOST_IN_CATALYST,
     programs: Programs | None = None,
+    tallies: bool = True,
 ) -> SparkPlan:
     """How a query runs on Spark; needs no session. Where rules ask more than `most_in_catalyst` different things of the
     events of a stream, an index judges them. `programs`: those of the rules that do not move, if they are known.
+    `tallies`: definitions whose matches are only counted or summed make none.
 
     >>> from situ.lang.parse import parse
     >>> from situ.lang.resolve import resolve
@@ -291,7 +294,7 @@ def plan_on_spark(
       run by key: sensor
         Rise, from Reading
     """
-    plain = without_moving(graph)
+    plain = tallied(without_moving(graph)) if tallies else without_moving(graph)
     programs = programs or Programs(contexts_of(plain, functions, provenance=False))
     routes = routes_of(plain)
     moving = moving_queries(graph, functions)
