@@ -50,7 +50,7 @@ def messages() -> Iterator[bytes]:
 def fill_topic(server: str) -> None:
     """Writes the messages, unless the topic is there."""
     from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     client: dict[str, str | int | float | bool] = {"bootstrap.servers": server}
     admin = AdminClient(client)
