@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from situ.core.errors import StateError
 from situ.core.time import BEGINNING, END
+from situ.runtime.sites.actions import BatchMade
+from situ.runtime.sites.batches import BatchRecord
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.host import Host, MadeRows
 from situ.runtime.sites.journal import Entry, LogPosition, StepRecord
@@ -18,6 +20,7 @@ from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.ranges import holds, merged, without
 from situ.runtime.sites.rows import read_rows, times_us, write_rows
+from situ.runtime.sites.tallies import Tallies
 
 #: Entries are cut where they would be larger.
 ENTRY_BYTES = 4 << 20
@@ -28,7 +31,8 @@ class RunningVersion:
     """A version that holds for event times from its plan's `starts_us` to `ends_us`.
 
     `fresh` has rows of this site's own sources that its operators have not read yet, by log. `fed` says up to where
-    operators were given each log that they read.
+    operators were given each log that they read. `last_batch`: of operators that a query outside drives, the last one
+    that was taken.
     """
 
     site: str
@@ -37,6 +41,7 @@ class RunningVersion:
     ends_us: int = END
     fresh: list[tuple[LogName, pa.RecordBatch]] = field(default_factory=list)
     fed: dict[LogName, LogPosition] = field(default_factory=dict)
+    last_batch: BatchRecord = field(default_factory=BatchRecord)
 
     def __post_init__(self) -> None:
         self.logs: PlanLogs = self.host.logs()
@@ -53,9 +58,8 @@ class RunningVersion:
             if log.selection:
                 self.selected.setdefault(log.whole, []).append(log)
         self.buffers = {log.whole: TimeBuffer() for log, made in self.made.items() if made.pulled is not None}
-        self._inputs = sorted(log for log in self.logs.operators if self.site in self.logs.operators[log]
-                              and not (log.origin == self.site and log.type in self.plan.operators))  # fmt: skip
-
+        self._inputs = self.logs.inputs_at(self.site, self.plan.operators)
+        self.tallies = Tallies(self.logs.conditions, self.host.choose)
         self._own_inputs = {log for log in self._inputs if log.origin == self.site}
 
     def _pulled(self, log: LogName) -> PullState | None:
@@ -83,6 +87,8 @@ class RunningVersion:
     def append(self, log: LogName, rows: pa.RecordBatch, watermark_us: int) -> list[Entry]:
         """Number rows of a log that is made here, and what is selected of them, with the promise that holds after
         them."""
+        if log.kind == "events":
+            self.tallies.count(log.type, rows, self.made[log].watermark_us if self.made[log].end else BEGINNING)
         entries = self._numbered(self.made[log], rows, watermark_us)
         for name in self.selected.get(log, ()):
             pulled = self.made[name].pulled
@@ -152,8 +158,27 @@ class RunningVersion:
 
     def needless(self, log: LogName) -> int:
         """The number of a log made here before which nobody needs anything."""
-        acknowledged = self.made[log].acknowledged()
-        return min(acknowledged, self.buffers[log].needless) if log in self.buffers else acknowledged
+        needless = [self.made[log].acknowledged()]
+        if log in self.buffers:
+            needless.append(self.buffers[log].needless)
+        if self.host.driven and log in self._own_inputs:
+            needless.append(self.last_batch.since.get(log, LogPosition()).number)
+        return min(needless)
+
+    def needless_of_read(self, log: LogName) -> int:
+        """The number of a log of another site before which nothing here needs anything."""
+        read = self.read[log]
+        needless = read.taken if read.sink is None else min(read.taken, read.sink.committed)
+        if self.host.driven and read.by_operators:  # the last batch may be done again
+            needless = min(needless, self.last_batch.since.get(log, LogPosition()).number)
+        return needless
+
+    def behind_bytes(self, log: LogName) -> int:
+        """Bytes of a log that the query which drives the operators here has not read yet."""
+        if not self.host.driven or log not in self._inputs:
+            return 0
+        shelf = (self.read[log] if log in self.read else self.made[log]).shelf
+        return shelf.size_between(self.last_batch.until.get(log, LogPosition()).number, END)
 
     def promise_of(self, stream_promise_us: int) -> int:
         """What a stream's promise means for this version's part of it."""
@@ -207,6 +232,8 @@ class RunningVersion:
             return None, entries
         self.fed |= read
         made_rows = self.host.step(inputs, self.watermarks(), self.answered())
+        if self.host.driven:
+            return None, entries
         ends: dict[LogName, tuple[int, int]] = {}
         for made_of in made_rows:
             name = self._log_of(made_of)
@@ -216,6 +243,52 @@ class RunningVersion:
 
     def _log_of(self, rows: MadeRows) -> LogName:
         return LogName(rows.kind, rows.type, self.site, self.number)
+
+    # ---- operators that a query outside drives
+
+    def readable(self) -> dict[LogName, LogPosition]:
+        """Up to where a query may read the logs of operators here: what is durable."""
+        positions = {}
+        for name in self._inputs:
+            if name in self.read:
+                positions[name] = LogPosition(self.read[name].committed, self.read[name].committed_us)
+            else:
+                positions[name] = LogPosition(self.made[name].durable_end, self.made[name].durable_us)
+        return positions
+
+    def take_batch(self, batch: BatchMade) -> tuple[list[Entry], set[LogName]]:
+        """What a query made in a batch: the entries that are to be journalled, and the logs that have come further.
+        Nothing, if the batch was taken before."""
+        if not self.host.driven:
+            raise StateError(f"version {self.number} runs in {self.site} itself, and takes no batches")
+        last = self.last_batch
+        if (batch.number, batch.since, batch.until) == (last.number, last.since, last.until):
+            return [], set()
+        if batch.number != last.number + 1 or batch.since != last.until:
+            raise StateError(
+                f"{self.site} has taken {last.number + 1} batches of version {self.number}, and is given batch "
+                f"{batch.number}, which does not follow them",
+                remedy="Checkpoint and journal belong together: was one of them set back, or taken from another site?",
+            )
+        self.last_batch = BatchRecord(batch.number, batch.since, batch.until)
+        self.host.count(batch.figures)
+        entries: list[Entry] = []
+        grown: set[LogName] = set()
+        for made in batch.made:
+            name = self._log_of(made)
+            entries += self.append(name, made.rows, made.watermark)
+            grown |= {name, *self.raise_promise(name, made.watermark)}
+        return entries, grown
+
+    def catch_up(self, rows_of: Callable[[LogName, int], bytes]) -> None:
+        """After a restart, tell the host how far inputs have come: there is nothing to be done again."""
+        inputs: list[tuple[str, pa.RecordBatch]] = []
+        for name, at in self.readable().items():
+            shelf = (self.read[name] if name in self.read else self.made[name]).shelf
+            for stub in shelf.after(self.fed.get(name, LogPosition()).number):
+                inputs.append((name.type, read_rows(rows_of(name, stub.first))))
+            self.fed[name] = at
+        self.host.step(inputs, self.watermarks(), {})
 
     # ---- after a restart
 
