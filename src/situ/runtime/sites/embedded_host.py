@@ -369,13 +369,9 @@ class EmbeddedHost:
             for operator in self._pulling:
                 until_us, pace_us = wanted.get(operator.name, _NOTHING)
                 for type_ in operator.events:
+                    self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
                     if type_ not in operator.pulled:  # the answers to requests come by themselves
-                        self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
                         self._want(needed, type_, until_us, pace_us)
-                    elif self.site in self.compiled.plan.sources.get(type_, ()):  # but for those of this site itself
-                        end_us = self._pulled_inputs[type_].state.next_end(self._watermarks[type_])
-                        self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
-                        self._want(needed, type_, end_us, END)
             more = {t: need for t, need in needed.items() if t in self._made_here and t not in wanted}
             if not more:
                 return {t: need for t, need in needed.items() if t not in self._made_here}

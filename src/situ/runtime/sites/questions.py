@@ -44,11 +44,16 @@ class Questions:
                     self._ask_origin(log, *needed[log.name.type], reached_us, now)
 
     def _ask_own_sources(self, version: RunningVersion) -> None:
-        """Who pulls wants to hear when a range is over."""
+        """Who pulls, elsewhere or here, wants to hear when a range is over."""
         for log in version.made.values():
             time = self._site.admission.times.get(log.name.type)
             if log.pulled is not None and time is not None and (until_us := log.asked_us()) > time.promise_us:
                 time.ask(until_us, END, BEGINNING)
+        for stream, pulled in version.host.pulled().items():
+            if self._site.name in version.plan.sources.get(stream, ()):
+                time = self._site.admission.times[stream]
+                if (until_us := pulled.next_end(time.promise_us)) > time.promise_us:
+                    time.ask(until_us, END, BEGINNING)
 
     def _ask_origin(self, log: ReadLog, until_us: int, pace_us: int, reached_us: int, now: float) -> None:
         if until_us <= log.received_us:
