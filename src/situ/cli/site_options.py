@@ -134,6 +134,30 @@ class SiteOptions:
     functions: Functions = None
 
 
+ControlKeys = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The folder for control of those that `situ keys` made: DIR/control.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+ControlInsecure = Annotated[
+    bool, typer.Option("--insecure", help="The sites run without certificates, on 127.0.0.1.", rich_help_panel=WHERE)
+]
+ControlDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        metavar="DIR",
+        help="Instead of all these: the --dir of `situ up`.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class ControlOptions:
     """How sites are reached."""
@@ -147,29 +171,9 @@ class ControlOptions:
             rich_help_panel=WHERE,
         ),
     ] = None
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The folder for control of those that `situ keys` made: DIR/control.",
-            show_default=False,
-            rich_help_panel=WHERE,
-        ),
-    ] = None
-    insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="The sites run without certificates, on 127.0.0.1.", rich_help_panel=WHERE),
-    ] = False
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--dir",
-            metavar="DIR",
-            help="Instead of all these: the --dir of `situ up`.",
-            show_default=False,
-            rich_help_panel=WHERE,
-        ),
-    ] = None
+    keys: ControlKeys = None
+    insecure: ControlInsecure = False
+    directory: ControlDirectory = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from situ.cli.predicted_counted import PredictedCounted, predicted_and_counted
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder
 from situ.cli.run_options import SHOWN
@@ -90,6 +91,7 @@ class UpSummary:
     plan: DeployedPlan
     links: dict[tuple[str, str], LinkTotals] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
+    predicted: list[PredictedCounted] = field(default_factory=list)
 
     @property
     def total(self) -> LinkTotals:
@@ -106,6 +108,7 @@ class UpSummary:
             "links": [{"from": a, "to": b} | vars(link) for (a, b), link in self.links.items()],
             "total": vars(self.total),
             "restarts": self.restarts,
+            "predicted": [each.to_json() for each in self.predicted],
         }
 
 
@@ -315,6 +318,7 @@ class _UpRun:
                 results.complex_events[name] += table.num_rows
                 results.keep_first(name, table)
         summary = UpSummary(results, self._plan, _links(self._reports))
+        summary.predicted = predicted_and_counted(self._reports)
         summary.restarts = {name: site.starts - 1 for name, site in self._local.sites.items() if site.starts > 1}
         return summary
 

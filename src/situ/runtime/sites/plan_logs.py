@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from situ.graph.operators import OperatorGraph
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.messages import LogName
-from situ.runtime.sites.selections import ALL, Selection
+from situ.runtime.sites.selections import ALL, Filter, Selection
+from situ.runtime.sites.tallies import single_conditions
 
 _SHARED = ""
 
@@ -20,12 +21,14 @@ class PlanLogs:
     `selections` are those of logs that have not all events of their type. Sites that are pushed the same events read
     one log; a site that pulls has one of its own. `goes_on`: streams that are pulled by operators which also wait for
     complex events made of them; if such a stream were held until it is pulled no more, it would be held for ever.
+    `conditions`: by type and `Operator.alias`, what operators ask of single events, for whoever counts them.
     """
 
     operators: Mapping[LogName, frozenset[str]]
     sinks: Mapping[LogName, frozenset[str]] = field(default_factory=dict)
     selections: Mapping[LogName, Selection] = field(default_factory=dict)
     goes_on: frozenset[str] = frozenset()
+    conditions: Mapping[str, Mapping[str, Filter]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: DeployedPlan, graph: OperatorGraph, selected: Mapping[str, Mapping[str, Selection]]) -> PlanLogs:
@@ -63,7 +66,7 @@ class PlanLogs:
                 log = LogName("timed out", operator.name, site, plan.version)
                 operators[log], sinks[log] = frozenset(), results
         all_sinks = {log: sinks.get(log, frozenset()) for log in operators}
-        return cls(operators, all_sinks, selections, _streams_that_go_on(plan, graph))
+        return cls(operators, all_sinks, selections, _streams_that_go_on(plan, graph), single_conditions(graph))
 
     def readers(self, log: LogName) -> frozenset[str]:
         """The sites that read a log, its own among them."""

@@ -20,6 +20,7 @@ from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.ranges import holds, merged, without
 from situ.runtime.sites.rows import read_rows, times_us, write_rows
+from situ.runtime.sites.tallies import Tallies
 
 #: Entries are cut where they would be larger.
 ENTRY_BYTES = 4 << 20
@@ -58,6 +59,7 @@ class RunningVersion:
                 self.selected.setdefault(log.whole, []).append(log)
         self.buffers = {log.whole: TimeBuffer() for log, made in self.made.items() if made.pulled is not None}
         self._inputs = self.logs.inputs_at(self.site, self.plan.operators)
+        self.tallies = Tallies(self.logs.conditions, self.host.choose)
         self._own_inputs = {log for log in self._inputs if log.origin == self.site}
 
     def _pulled(self, log: LogName) -> PullState | None:
@@ -85,6 +87,8 @@ class RunningVersion:
     def append(self, log: LogName, rows: pa.RecordBatch, watermark_us: int) -> list[Entry]:
         """Number rows of a log that is made here, and what is selected of them, with the promise that holds after
         them."""
+        if log.kind == "events":
+            self.tallies.count(log.type, rows, self.made[log].watermark_us if self.made[log].end else BEGINNING)
         entries = self._numbered(self.made[log], rows, watermark_us)
         for name in self.selected.get(log, ()):
             pulled = self.made[name].pulled

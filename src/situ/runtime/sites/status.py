@@ -47,12 +47,16 @@ def _peer_words(peer: Any) -> str:
 
 def _version(version: RunningVersion) -> dict[str, Any]:
     lows = version.watermarks()
+    here = [name for name, place in version.plan.operators.items() if place.site == version.site]
     return {
         "starts_us": _time(version.plan.starts_us),
         "ends_us": _time(version.ends_us),
         "over": version.is_over,
         "figures": dict(version.host.figures()),
-        "operators": [name for name, place in version.plan.operators.items() if place.site == version.site],
+        "operators": here,
+        "results": list(version.plan.results),
+        "predicted": version.plan.predicted.at(version.site, here).to_json(),
+        "counted": version.tallies.to_json(),
         "made": {
             str(name): {
                 "events": log.durable_end,

@@ -22,6 +22,7 @@ from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.session.errors import SparkError
 from situ.runtime.spark.session.functions import functions_used
 from situ.runtime.spark.session.session import ROCKSDB
+from situ.runtime.spark.session.tallies import tallies_setting
 from situ.runtime.spark.session.task_memory import memory_setting
 from situ.runtime.spark.session.versions import require_streams
 from situ.runtime.spark.session.workers import require_python_beside_driver, require_situ_on_workers
@@ -62,7 +63,8 @@ def detect_stream(
     require_rocksdb(session)
     shards = shards or int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     used = functions_used(graph, functions)
-    plan = plan_on_spark(graph, functions)
+    tallies = not show_definitions and tallies_setting(session)
+    plan = plan_on_spark(graph, functions, tallies=tallies)
     levels = _levels(plan, levels)
     output = TaggedOutput.of(
         plan.contexts(functions), show_definitions, used, tuple(stream.name for stream in graph.streams)

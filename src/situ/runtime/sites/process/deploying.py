@@ -20,7 +20,7 @@ from situ.runtime.sites.messages import (
     message_of,
     message_to_parts,
 )
-from situ.runtime.sites.process.site_process import MESSAGE, STOP
+from situ.runtime.sites.process.site_process import MESSAGE, ROUND_TRIPS, STOP
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import SiteAddress, ask
 
@@ -51,6 +51,10 @@ class Control:
         """How a site is: what its core reports, and under `process` what its process counts."""
         header = self._ask(site, MESSAGE, message_to_parts(StatusQuestion())[0])
         return {**json.loads(header["report"]), "process": header["process"]}
+
+    def round_trips_s(self, site: str) -> dict[str, float]:
+        """How long a word from a site to each that it is joined to, and back, takes now."""
+        return {to: float(seconds) for to, seconds in self._ask(site, ROUND_TRIPS, {})["seconds"].items()}
 
     def stop(self, site: str) -> None:
         self._ask(site, STOP, {})

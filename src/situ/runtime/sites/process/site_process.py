@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
@@ -72,7 +72,7 @@ from situ.runtime.sites.wire.reading import LogAddress, LogServer
 #: The file in a site's directory that says where it listens.
 ADDRESS_FILE = "address"
 #: The requests of control.
-MESSAGE, STOP = "message", "stop"
+MESSAGE, STOP, ROUND_TRIPS = "message", "stop", "round trips"
 #: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
 _ANSWER_S = 120.0
 #: The name of the source of a stream, where it is no producer that has one itself.
@@ -309,6 +309,11 @@ class SiteProcess:
         if name == STOP:
             self.stop()
             return {}
+        if name == ROUND_TRIPS:
+            links = list(self._outgoing.items())
+            with ThreadPoolExecutor(max(1, len(links))) as pool:
+                seconds = pool.map(lambda link: link[1].round_trip_s(), links)
+            return {"seconds": {site: s for (site, _), s in zip(links, seconds, strict=True) if s is not None}}
         if name != MESSAGE:
             raise SituError(f"a site does not know how to {name!r}", remedy="Is this situ as new as that of the site?")
         message = message_of(request)

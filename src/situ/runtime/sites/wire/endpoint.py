@@ -14,7 +14,7 @@ import pyarrow.flight as flight
 
 from situ.core.errors import InputError, SituError
 from situ.runtime.sites.wire.frames import Frame, FrameError, from_wire, json_object
-from situ.runtime.sites.wire.identity import CONTROL_PEER, Identities, require_loopback
+from situ.runtime.sites.wire.identity import CONTROL_PEER, PING, Identities, require_loopback
 from situ.runtime.sites.wire.producing import NotNowError, OpenPushed, Pushed, serve_producer
 from situ.runtime.sites.wire.reading import OFFSETS, PARTS, LogServer, ranges_of_json
 
@@ -101,9 +101,12 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no 
                 self._receive(peer, from_wire(batch, header))
 
     def do_action(self, context: Any, action: Any) -> list[bytes]:
-        """A request of control; its answer is one object, or the error that it ended in."""
+        """A request of control; its answer is one object, or the error that it ended in. Any site may ping."""
         with _refusals(self._endpoint):
             request = json_object(action.body.to_pybytes())
+            if action.type == PING:
+                self._peer(context, action.body.to_pybytes())
+                return [b"{}"]
             peer = self._peer(context, json.dumps({"from": request.get("from")}).encode())
             is_query = action.type in (OFFSETS, PARTS)
             if is_query:
