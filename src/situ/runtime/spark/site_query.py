@@ -21,6 +21,7 @@ from situ.runtime.spark.detect_stream import keyed_by_shard, require_rocksdb
 from situ.runtime.spark.follow.query_errors import INTERRUPTED, query_error
 from situ.runtime.spark.inputs.site_logs import FORMAT, SiteDataSource
 from situ.runtime.spark.plan.site_plan import site_plan
+from situ.runtime.spark.session.query_settings import EMPTY_BATCHES, setting_for_queries
 from situ.runtime.spark.session.task_memory import memory_setting
 from situ.runtime.spark.session.versions import require_site_streams
 from situ.runtime.spark.session.workers import require_python_beside_driver, require_situ_on_workers
@@ -31,7 +32,6 @@ from situ.runtime.spark.stages.stream_stage import Packet
 
 #: What a checkpoint says of itself, beside Spark's own files.
 _ABOUT = "site.json"
-_NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
 @dataclass
@@ -74,11 +74,11 @@ class SiteQuery:
             packets = keyed_by_shard(packets, keys).transformWithState(
                 ShardProcessor(at_work, keys, idle=False), PACKETS, "Append", "None"
             )
-        # A batch without offsets of its own has nothing to tell.
-        self.session.conf.set(_NO_DATA_BATCHES, "false")
         writer = packets.writeStream.foreachBatch(self._write).queryName(self.checkpoint.name)
         writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
-        self._query = writer.trigger(processingTime=f"{self.trigger_ms} milliseconds").start()
+        # A batch without offsets of its own has nothing to tell.
+        with setting_for_queries(self.session, EMPTY_BATCHES, "false"):
+            self._query = writer.trigger(processingTime=f"{self.trigger_ms} milliseconds").start()
 
     def _opened(self, version: int, digest: str) -> int:
         """The number of shards: as the checkpoint says, or, of a new one, as the session does."""
