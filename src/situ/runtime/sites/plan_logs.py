@@ -15,7 +15,8 @@ _SHARED = ""
 
 @dataclass(frozen=True)
 class PlanLogs:
-    """The logs of a plan, and who reads each: sites whose operators do, and sites whose sinks do.
+    """The logs of a plan, and who reads each: sites whose operators do, and sites whose sinks do. The state of an
+    operator that is carried on is a log, too, made where it ran and read where it will.
 
     `selections` are those of logs that have not all events of their type. Sites that are pushed the same events read
     one log; a site that pulls has one of its own. `goes_on`: streams that are pulled by operators which also wait for
@@ -62,6 +63,8 @@ class PlanLogs:
             if operator.rule.timed_out:
                 log = LogName("timed out", operator.name, site, plan.version)
                 operators[log], sinks[log] = frozenset(), results
+            if (before := plan.operators[operator.name].carried_from) is not None:
+                operators[LogName("state", operator.name, before, plan.version)] = frozenset({site})
         all_sinks = {log: sinks.get(log, frozenset()) for log in operators}
         return cls(operators, all_sinks, selections, _streams_that_go_on(plan, graph))
 
