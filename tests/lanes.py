@@ -22,12 +22,13 @@ BIN = Path(sys.executable).parent
 LEFT_OUT = "not storm and not kills and not environments"
 #: Kernels, and what is built on them.
 WITHOUT_JIT = (
-    *("tests/kernel", "tests/reuse", "tests/space", "tests/conformance/test_random_queries.py"),
+    *("tests/kernel", "tests/space", "tests/conformance/test_random_queries.py"),
     *(
         "tests/flow/test_flow.py",
         "tests/runtime/test_selections.py",
         "tests/runtime/sites/test_protocol.py",
         "tests/mobility/test_monitor.py",
+        "tests/mobility/test_quality_corners.py",
     ),
     *("tests/network/test_ways.py", "tests/placement/test_fronts.py"),
 )

@@ -112,6 +112,46 @@ def test_a_live_stream_tells_time_without_events(running: Running) -> None:
     assert "--live Pong: the query has no such stream" in situ("deploy", "plan.json", *CONTROL, "--live", "Pong")[2]
 
 
+def test_the_planner_learns_from_running_sites(running: Running) -> None:
+    """Rates, shares of conditions and latencies as they are, and a plan of them in one command."""
+    Path("query.situ").write_text(QUERY)
+    Path("rates.json").write_text('{"rates": {"Ping": {"field": 2}}, "selectivity": {"High.p": 0.25}}')
+    on_network = ("query.situ", "--network", "net.json")
+    code, _, error = situ("plan", *on_network, "--rates", "rates.json", "--root", "hall", "--out", "plan.json")
+    assert code == 0, error
+    assert situ("deploy", "plan.json", *CONTROL)[0] == 0
+    code, _, error = situ("stats", "query.situ", *CONTROL)
+    assert (code, "have not counted two events" in error) == (1, True)
+    assert push(*((n, n) for n in range(1, 12)))[0] == 0
+    running.sink.wait_for(5)  # 11 waits for time
+
+    code, out, error = situ("stats", "query.situ", *CONTROL, "--out", "learned.json", "--json")
+    assert code == 0, error
+    learned = json.loads(out)
+    assert learned["rates"] == {"Ping": {"field": 1.1}}  # 11 events in 10 s
+    assert learned["selectivity"]["High.p"] == pytest.approx(6 / 11)
+    assert 0 < learned["latency_ms"]["field"]["hall"] < 1000
+    assert {name: learned[name] for name in ("rates", "latency_ms")} == {
+        name: json.loads(Path("learned.json").read_text())[name] for name in ("rates", "latency_ms")
+    }
+
+    code, out, error = situ("plan", *on_network, "--from-running", "--keys", "keys/control", "--json")
+    assert code == 0, error
+    planned = json.loads(out)
+    assert planned["root"] == "hall"
+    assert planned["naive_cost"] == pytest.approx(0.6)  # those above 5, over one link
+    code, _, error = situ("plan", *on_network, "--from-running", "--rates", "rates.json")
+    assert (code, "Give either --rates RATES or --from-running" in error) == (1, True)
+
+    code, out, _ = situ("status", *CONTROL)
+    assert code == 0
+    assert "predicted and counted" in out
+    code, out, _ = situ("status", *CONTROL, "--json")
+    field, hall = (json.loads(out)[n]["report"]["versions"]["1"]["predicted"] for n in (0, 1))
+    assert (field["operators"] | hall["operators"]) == {"High": 0.5}
+    assert field["links"]["field"]["hall"]["events"] == 0.5
+
+
 def test_deploy_status_push_and_stop(running: Running) -> None:
     code, told = push((1, 1))
     assert (code, "no plan reads Ping at field yet" in told) == (1, True)

@@ -93,3 +93,9 @@ def test_windows_take_no_silence() -> None:
 def test_not_for_is_no_for() -> None:
     with pytest.raises(QuerySyntaxError, match="Did you mean `no X for T`"):
         parse("subscribe S detect A then not X(v > 2) for 5 s")
+
+
+@pytest.mark.parametrize("pattern", ["not X then B", "A then (not X for 5 s)", "A and not X"])
+def test_not_where_no_step_is_before_it_is_told_where_it_stands(pattern: str) -> None:
+    with pytest.raises(QuerySyntaxError, match=r"`not X` stands after `then`.*`no X for T`"):
+        parse(f"subscribe S detect {pattern} within 5 s")

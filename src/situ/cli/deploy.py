@@ -37,7 +37,7 @@ def deploy_file(options: DeployOptions) -> dict[str, Any]:
         if not isinstance(report, SituError)
     }
     plan = _as_next_version(plan, reports, options.at)
-    before = _running_plan(control, reports)
+    before = None if options.anew else _running_plan(control, reports)
     reasons = {} if before is None else reasons_to_begin_anew(plan, before)
     if before is not None:
         plan = carried_on(plan, before)

@@ -17,7 +17,7 @@ from situ.graph.operators import OperatorGraph
 from situ.graph.query import Demand
 from situ.lang.resolve import resolve, warnings
 from situ.network.load import load_network
-from situ.network.statistics import read_statistics
+from situ.network.statistics import Statistics, read_statistics, with_measured_latencies
 from situ.placement.cost_models import COST_MODELS
 from situ.placement.demands import JudgedDemand, demands_of, judged
 from situ.placement.evaluate import evaluate, overloaded_sites
@@ -121,18 +121,35 @@ def question_of(options: ProblemOptions, functions: str | None) -> PlanQuestion:
     import_functions(functions)
     graph = resolve(read_query(options.file))
     limits = Limits(_limit_ms("--latency", options.latency), _limits_of_outputs(graph, options.latency_of or []))
+    statistics, root, silent = _statistics(graph, options)
     problem = problem_of(
         graph,
-        load_network(options.network),
-        read_statistics(options.rates),
+        with_measured_latencies(load_network(options.network), statistics),
+        statistics,
         COST_MODELS[options.cost],
-        root=options.root,
+        root=root,
         weight="price" if options.price else "hops",
         limits=limits,
     )
     problem = replace(problem, seed=options.seed, radius=options.radius)
-    told = (*warnings(without_demands(graph)), *standing_still(graph))
+    told = (*warnings(without_demands(graph)), *standing_still(graph), *silent)
     return PlanQuestion(problem, told, demands_of(graph))
+
+
+def _statistics(graph: OperatorGraph, options: ProblemOptions) -> tuple[Statistics, str | None, tuple[str, ...]]:
+    """Statistics of a file or of running sites, the root, and what a person should know about them."""
+    if (options.rates is None) != options.running.from_running:
+        raise InputError(
+            "a plan needs rates of events, of a file or of running sites",
+            remedy="Give either --rates RATES or --from-running.",
+        )
+    if options.rates is not None:
+        return read_statistics(options.rates), options.root, ()
+    from situ.cli.running_statistics import running_of
+
+    learned = running_of(graph, options)
+    silent = tuple(f"site {site} does not answer; what occurs there is not counted." for site in learned.silent)
+    return learned.statistics, options.root or learned.root, silent
 
 
 def plan_by(name: str, question: PlanQuestion) -> PlanResult:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from situ.cli.options import AsJson, Conf, Functions, Master, QueryFile
+from situ.cli.site_options import WHERE, ControlDirectory, ControlInsecure, ControlKeys, ControlOptions
 
-PLANNING = "The problem"
+PLANNING, TABLES = "The problem", "Events in tables, on Spark"
 NetworkFile = Annotated[
     Path,
     typer.Option(
@@ -21,11 +22,11 @@ NetworkFile = Annotated[
     ),
 ]
 RatesFile = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         metavar="RATES",
         help='Events per s by type and site, as JSON: {"rates": {"Vehicle": {"edge": 3.5}}, "selectivity": '
-        '{"HardBraking": 0.1}}. `situ stats` measures them.',
+        '{"HardBraking": 0.1}}. `situ stats` measures them. Or --from-running.',
         show_default=False,
         rich_help_panel=PLANNING,
     ),
@@ -78,12 +79,30 @@ Seed = Annotated[int, typer.Option(metavar="N", min=0, help="What `random` draws
 
 
 @dataclass(frozen=True, slots=True)
+class RunningOptions:
+    """Sites that run, from which the planner learns."""
+
+    from_running: Annotated[
+        bool,
+        typer.Option(
+            "--from-running",
+            help="Instead of --rates: what the sites of the network have counted, as `situ stats --network` shows it. "
+            "Results go where they go now, unless --root says otherwise.",
+            rich_help_panel=WHERE,
+        ),
+    ] = False
+    keys: ControlKeys = None
+    insecure: ControlInsecure = False
+    directory: ControlDirectory = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProblemOptions:
     """What a command line says about a planning problem. `latency` is in ms, `latency_of` is `["Output=MS"]`."""
 
     file: QueryFile
     network: NetworkFile
-    rates: RatesFile
+    rates: RatesFile = None
     root: Root = None
     cost: Cost = "coverage"
     price: Price = False
@@ -91,6 +110,7 @@ class ProblemOptions:
     latency_of: LatencyOf = None
     radius: Radius = None
     seed: Seed = 0
+    running: RunningOptions = field(default_factory=RunningOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +158,35 @@ class StatsOptions:
 
     file: QueryFile
     source: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             metavar="TYPE=PATH",
             help="The events of a stream: a Parquet, CSV or JSON lines file, or a directory of them. Once per stream.",
             show_default=False,
+            rich_help_panel=TABLES,
         ),
-    ]
+    ] = None
     site: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="COLUMN", help="The column that says at which site an event occurred.", show_default=False
+            metavar="COLUMN",
+            help="The column that says at which site an event occurred.",
+            show_default=False,
+            rich_help_panel=TABLES,
         ),
-    ]
+    ] = None
+    control: ControlOptions = field(default_factory=ControlOptions)
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--for",
+            metavar="SECONDS",
+            min=0.1,
+            help="What sites count from now on, for so long. Default: all that they have counted since they started.",
+            show_default=False,
+            rich_help_panel=WHERE,
+        ),
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(metavar="RATES", help="Write them to a file for `situ plan --rates`.", show_default=False),

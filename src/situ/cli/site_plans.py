@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,18 @@ from situ.lang.parse import parse
 from situ.lang.query_files import read_text
 from situ.lang.resolve import resolve
 from situ.network.network import Network
+from situ.placement.link_load import flows_of, way_of
 from situ.placement.plan import Plan, Steps
 from situ.placement.problem import PlannedOperator, Problem
 from situ.runtime.given import given_by_stream
-from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_of_json, plan_to_json
+from situ.runtime.sites.deployed_plan import (
+    DeployedPlan,
+    NamedFunction,
+    OperatorPlace,
+    PredictedRates,
+    plan_of_json,
+    plan_to_json,
+)
 from situ.runtime.sites.ways import with_ways
 
 #: stream -> site -> address
@@ -91,7 +100,22 @@ def placed_plan(query: Path, sources: SiteSources, problem: Problem, plan: Plan,
         operator.name: OperatorPlace(names[placed.site], _steps_by_name(operator, placed.steps))
         for operator, placed in zip(problem.operators, plan.placed, strict=True)
     }
-    return deployed(query, sources, operators, names[problem.root], bounded)
+    plain = deployed(query, sources, operators, names[problem.root], bounded)
+    return replace(plain, predicted=_predicted(problem, plan))
+
+
+def _predicted(problem: Problem, plan: Plan) -> PredictedRates:
+    """What the cost model expects of a plan, for `situ status` to hold against what sites count."""
+    names = problem.network.names
+    links: dict[str, dict[str, dict[str, float]]] = {}
+    for flow in flows_of(problem, plan.placed):
+        way = [names[site] for site in way_of(problem.network, flow)]
+        for path, kinds in ((way, flow.forth_per_s), (way[::-1], flow.back_per_s)):
+            for a, b in pairwise(path):
+                of_link = links.setdefault(a, {}).setdefault(b, {})
+                for kind, per_s in kinds.items():
+                    of_link[kind] = of_link.get(kind, 0.0) + per_s
+    return PredictedRates({operator.name: problem.rates[operator.name] for operator in problem.operators}, links)
 
 
 def _steps_by_name(operator: PlannedOperator, steps: Steps) -> tuple[tuple[str, ...], ...]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from situ.cli.controlling import control_of
+from situ.cli.predicted_counted import predicted_and_counted, predicted_table
 from situ.cli.show import console_for_all_columns
 from situ.cli.site_options import StatusOptions
 from situ.core.errors import SituError
@@ -130,6 +131,8 @@ def show_statuses(sites: list[SiteStatus]) -> None:
         table.add_row(*map(Text, (s.site, ", ".join(s.operators), *cells)))
     console.print(table)
     show_links(console, sites)
+    if rows := predicted_and_counted({s.site: s.report for s in sites if s.report}):
+        console.print(predicted_table(rows))
     for s in sites:
         for wait in s.waits:
             console.print(Text(f"{s.site} waits for {wait}", style="yellow"))

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from situ.cli.predicted_counted import PredictedCounted, predicted_and_counted
 from situ.cli.query_file import import_functions, read_query
 from situ.cli.results import ResultFolder
 from situ.cli.run_options import SHOWN
@@ -51,6 +52,7 @@ from situ.runtime.sites.embedded_host import compile_plan
 from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
+from situ.runtime.sites.process.spark_queries import START_AGAIN
 from situ.runtime.sites.sinks.files import read_results, write_part
 from situ.runtime.sites.sinks.sink import result_table
 from situ.runtime.sites.ways import with_ways
@@ -89,6 +91,7 @@ class UpSummary:
     plan: DeployedPlan
     links: dict[tuple[str, str], LinkTotals] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
+    predicted: list[PredictedCounted] = field(default_factory=list)
 
     @property
     def total(self) -> LinkTotals:
@@ -105,6 +108,7 @@ class UpSummary:
             "links": [{"from": a, "to": b} | vars(link) for (a, b), link in self.links.items()],
             "total": vars(self.total),
             "restarts": self.restarts,
+            "predicted": [each.to_json() for each in self.predicted],
         }
 
 
@@ -267,7 +271,7 @@ class _UpRun:
             site, code = self._local.sites[name], self._local.exit_code(name)
             if code == 0 or code is None:
                 continue
-            if code > 0 or site.starts >= _STARTS:
+            if (code > 0 and code != START_AGAIN) or site.starts >= _STARTS:
                 raise SituError(f"site {name} has ended, with code {code}:\n{site.last_words}")
             self._say(f"site {name} has ended ({_ending(code)}), and is started again")
             self._local.start([name])
@@ -314,6 +318,7 @@ class _UpRun:
                 results.complex_events[name] += table.num_rows
                 results.keep_first(name, table)
         summary = UpSummary(results, self._plan, _links(self._reports))
+        summary.predicted = predicted_and_counted(self._reports)
         summary.restarts = {name: site.starts - 1 for name, site in self._local.sites.items() if site.starts > 1}
         return summary
 

@@ -6,6 +6,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from situ.cli.predicted_counted import predicted_table
 from situ.cli.show import console_for_all_columns, show_summary
 from situ.cli.up import UpSummary
 
@@ -23,6 +24,8 @@ def show_up(summary: UpSummary) -> None:
         table.add_row(*map(Text, (site, to, *(f"{getattr(link, column):,}" for column in columns))))
     if rows:
         console.print(table)
+    if summary.predicted:
+        console.print(predicted_table(summary.predicted))
     for site, restarts in summary.restarts.items():
         console.print(Text(f"site {site} was started again {restarts} times"))
     show_summary(summary.results)

@@ -131,12 +131,6 @@ class Filterer:
         self.take_in_new()
         return str(self._contents[content])
 
-    def attributes_of(self, content: int) -> frozenset[str]:
-        """The attributes by which the index finds a content."""
-        self.take_in_new()
-        found = self._contents[content]
-        return frozenset((*found.points, *found.intervals)) if found.is_indexed else frozenset()
-
     def attributes_read(self) -> frozenset[str]:
         """All attributes that contents ask for."""
         named = (node for c in self._conditions.values() for condition in c for node in walk(condition))

@@ -172,6 +172,8 @@ def _hint(text: str, position: int, before: list[Token], expected: Sequence[str]
         return unit_hint
     if _word_at(text, position).lower() == "for" and _ends_in_absence(before):
         return "Did you mean `no X for T`? A silence lasts for some time; `not X` has no duration of its own."
+    if before and before[-1].type == "NAME" and before[-1].lower() == "not":
+        return "`not X` stands after `then`: A then not X then B. What does not happen for some time is `no X for T`."
     if _word_at(text, position).lower() == "as" and _ends_in_absence(before):
         return "What is absent has no event to name: leave out `as`. A condition reads its event as this.x."
     keywords = [words.strip("'") for words in expected if words.startswith("'") and len(words) > len("'as'")]

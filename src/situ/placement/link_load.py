@@ -33,6 +33,16 @@ class LinkFlow:
         """Events and requests."""
         return self.messages_per_s + self.requests_per_s
 
+    @property
+    def forth_per_s(self) -> dict[str, float]:
+        """What goes from the origin to the reader, by what it is, in the words of `situ status`."""
+        return {"events": self.messages_per_s}
+
+    @property
+    def back_per_s(self) -> dict[str, float]:
+        """What goes from the reader to the origin."""
+        return {"requests": self.requests_per_s}
+
 
 @dataclass(frozen=True, slots=True)
 class LinkLoad:

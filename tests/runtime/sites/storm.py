@@ -57,6 +57,7 @@ class Storm:
     settings: Settings
     networks: tuple[Network | None, ...]
     carries: bool = False
+    spark: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -190,6 +191,23 @@ def random_storm(
         tuple(networks),
         carries,
     )
+
+
+def with_spark(storm: Storm) -> Storm:
+    """The same storm, in which some of the sites that have operators run on Spark, which pulls nothing, and where
+    copies of an event must agree in what rules group by."""
+    rng = random.Random(f"spark {storm.seed}")
+    places = sorted({place.site for plan in storm.plans for place in plan.operators.values()})
+    spark = frozenset(rng.sample(places, rng.randint(1, len(places))))
+    pushed = [{n: replace(p, steps=() if p.site in spark else p.steps) for n, p in plan.operators.items()}
+              for plan in storm.plans]  # fmt: skip
+    plans = tuple(replace(plan, operators=of) for plan, of in zip(storm.plans, pushed, strict=True))
+    queries = [parse(plan.query) for plan in plans]
+    groups = {rule.rule.group_by for query in queries for rule in (*query.definitions, *query.subscriptions)}
+    streams = tuple(s if all(not keys or s.unique in keys for keys in groups) else replace(s, unique=None)
+                    for s in storm.streams)  # fmt: skip
+    plans = tuple(replace(p, query=unparse(replace(q, streams=streams))) for p, q in zip(plans, queries, strict=True))
+    return replace(storm, plans=plans, streams=streams, spark=spark)
 
 
 def cut(rng: random.Random, stream: Stream, rows: list[Row]) -> list[pa.Table]:
@@ -331,7 +349,8 @@ def run_storm(storm: Storm, limit_s: float = 3600.0) -> World:
     pieces = {key: [conform(piece, by_name[key[1]]) for piece in of] for key, of in storm.pieces.items()}
     world = World(storm.names, pieces, storm.seed, storm.faults, storm.settings, watch=watch,
                   pause_s=random.Random(storm.seed).choice([0.005, 0.02, 0.5, 2.0]),
-                  check=lambda machine: check_credit(machine, storm.settings, largest[0]))  # fmt: skip
+                  check=lambda machine: check_credit(machine, storm.settings, largest[0]),
+                  spark=storm.spark)  # fmt: skip
     deployer = Deployer(world, storm)
     world.run(limit_s)
     check_rows(storm, world, ledger)

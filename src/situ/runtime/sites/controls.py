@@ -131,6 +131,14 @@ class Controls:
         host = self._site.make_host(plan_to_json(plan), name)
         newest = self._site.newest
         is_running = newest is not None and newest.number == known.version
+        states = [
+            n for n, place in plan.operators.items() if name in (place.carried_from, place.site) and place.carried_from
+        ]
+        if host.driven and states:
+            raise PlanError(
+                f"{name} runs operators on Spark, which neither gives nor takes the state of {states[0]}",
+                remedy="Deploy with --anew: operators then begin without state.",
+            )
         require_carried(plan, newest.plan if newest is not None and is_running else None, name)
         for stream, sites in plan.sources.items():
             if name in sites and not (

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,13 +50,32 @@ class OperatorPlace:
     carried_from: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PredictedRates:
+    """What a plan is expected to do: complex events per second by operator, and messages per second by link, from one
+    site to another, and by what they are."""
+
+    operators: Mapping[str, float] = field(default_factory=dict)
+    links: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+
+    def at(self, site: str, here: Iterable[str] = ()) -> PredictedRates:
+        """What concerns one site: what it sends, and these operators."""
+        operators = {name: self.operators[name] for name in here if name in self.operators}
+        return PredictedRates(operators, {site: self.links[site]} if site in self.links else {})
+
+    def to_json(self) -> dict[str, Any]:
+        links = {a: {b: dict(kinds) for b, kinds in to.items()} for a, to in self.links.items()}
+        return {"operators": dict(self.operators), "links": links}
+
+
 @dataclass(frozen=True)
 class DeployedPlan:
     """What `situ deploy` gives to all sites.
 
     `live` streams happen now, so their sources answer questions about time by the clock. `bounded`: all sources end,
     so rules without a window are allowed. `silent_since_us`: when silences that come first begin. `ways`: by site that
-    is written to, which site comes after which on the way there; sites without one are joined to all.
+    is written to, which site comes after which on the way there; sites without one are joined to all. `predicted`: what
+    whoever made the plan expects; sites do not look at it, and `situ status` holds it against what they count.
     """
 
     version: int
@@ -69,6 +89,7 @@ class DeployedPlan:
     starts_us: int = BEGINNING
     silent_since_us: int | None = None
     ways: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    predicted: PredictedRates = field(default_factory=PredictedRates)
 
     @cached_property
     def sites(self) -> tuple[str, ...]:
@@ -122,11 +143,13 @@ def plan_to_json(plan: DeployedPlan) -> str:
         "silent_since_us": plan.silent_since_us,
         "ways": {to: dict(onward) for to, onward in plan.ways.items()},
     }
+    if plan.predicted != PredictedRates():
+        said["predicted"] = plan.predicted.to_json()
     return json.dumps(said, indent=1, ensure_ascii=False)
 
 
 _NEEDED = ("version", "query", "sources", "operators", "results")
-_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us", "ways")
+_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us", "ways", "predicted")
 
 
 def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
@@ -170,6 +193,7 @@ def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
             to: {site: reader.text(after, "ways") for site, after in reader.expect_object(onward, f"ways.{to}").items()}
             for to, onward in reader.expect_object(said.get("ways", {}), "ways").items()
         },
+        predicted=reader.predicted(said.get("predicted", {})),
     )
 
 
@@ -215,6 +239,27 @@ class _Reader:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= END:
             raise self.wrong(f"{where} is {value!r}")
         return value
+
+    def predicted(self, value: object) -> PredictedRates:
+        said = self.expect_object(value, "predicted", (), ("operators", "links"))
+        links = self.expect_object(said.get("links", {}), "predicted.links")
+        return PredictedRates(
+            self.numbers(said.get("operators", {}), "predicted.operators"),
+            {
+                a: {
+                    b: self.numbers(kinds, "predicted.links")
+                    for b, kinds in self.expect_object(to, "predicted.links").items()
+                }
+                for a, to in links.items()
+            },
+        )
+
+    def numbers(self, value: object, where: str) -> dict[str, float]:
+        numbers = self.expect_object(value, where)
+        for number in numbers.values():
+            if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number < math.inf:
+                raise self.wrong(f"{where} has {number!r}, which is no rate")
+        return {name: float(number) for name, number in numbers.items()}
 
     def truth(self, value: object, where: str) -> bool:
         if not isinstance(value, bool):

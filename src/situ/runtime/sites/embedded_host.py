@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from situ.core.errors import QueryError, SituError, did_you_mean
+from situ.core.errors import QueryError, SituError, StateError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END
@@ -92,6 +93,16 @@ class CompiledPlan:
             schemas["state", name] = STATES
         return schemas
 
+    def rows(self, kind: LogKind, name: str, batch: Batch | None) -> pa.RecordBatch:
+        """What an operator made, as rows of a log."""
+        schema = self.schemas[kind, name]
+        if batch is None:
+            return pa.RecordBatch.from_pylist([], schema)
+        columns = [
+            as_timestamps(batch.times) if field_.name == TIME else batch.columns[field_.name] for field_ in schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
     def _travelling(self, stream: Stream) -> list[str]:
         """The attributes that readers of a stream need: what rules read, and what orders events of equal time."""
         if not any(stream.name in operator.inputs for operator in self.graph.operators):
@@ -124,7 +135,8 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
 
 
 @lru_cache(maxsize=16)
-def _compiled(plan: str) -> CompiledPlan:
+def compiled_plan(plan: str) -> CompiledPlan:
+    """The same of a plan that is given as JSON, made once."""
     return compile_plan(plan_of_json(plan))
 
 
@@ -178,6 +190,8 @@ def _check_places(plan: DeployedPlan, graph: OperatorGraph) -> None:
 @dataclass
 class EmbeddedHost:
     """The operators of a plan at one site."""
+
+    driven: ClassVar[bool] = False
 
     compiled: CompiledPlan
     site: str
@@ -303,7 +317,7 @@ class EmbeddedHost:
             )
             self._watermarks[operator.name] = operator.low_us
             self._hand_on(operator.name, events, arrived)
-            rows = self._rows("events", operator.name, events)
+            rows = self.compiled.rows("events", operator.name, events)
             made["events", operator.name].append(MadeRows("events", operator.name, rows, operator.low_us))
             if operator.name in self._ports:
                 self._advance(arrived, made)
@@ -328,9 +342,9 @@ class EmbeddedHost:
             events, timed_out = (produced[name].events, produced[name].timed_out) if name in produced else (None, None)
             low = self._watermarks[name] = node.low_watermark
             arrived[name] += [events] if events is not None and len(events) else []
-            made["events", name].append(MadeRows("events", name, self._rows("events", name, events), low))
+            made["events", name].append(MadeRows("events", name, self.compiled.rows("events", name, events), low))
             if self.flow.operator(name).rule.timed_out:
-                rows = self._rows("timed out", name, timed_out)
+                rows = self.compiled.rows("timed out", name, timed_out)
                 made["timed out", name].append(MadeRows("timed out", name, rows, low))
 
     def _covered(
@@ -354,15 +368,6 @@ class EmbeddedHost:
         if type_ in self._readers:
             return self._readers[type_].batch(Conformed(pa.table(columns), times, REJECTED.empty_table()))
         return Batch(times, columns)
-
-    def _rows(self, kind: LogKind, name: str, batch: Batch | None) -> pa.RecordBatch:
-        schema = self.schema(kind, name)
-        if batch is None:
-            return pa.RecordBatch.from_pylist([], schema)
-        columns = [
-            as_timestamps(batch.times) if field_.name == TIME else batch.columns[field_.name] for field_ in schema
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     # ---- versions that end
 
@@ -409,9 +414,9 @@ class EmbeddedHost:
         for name in self.compiled.plan.operators if self._carried else ():
             if name in self._carried and self._ended >= {*self.flow.operator(name).inputs}:
                 leaving = True
-                made["events", name].append(MadeRows("events", name, self._rows("events", name, None), END))
+                made["events", name].append(MadeRows("events", name, self.compiled.rows("events", name, None), END))
                 if self.flow.operator(name).rule.timed_out:
-                    rows = self._rows("timed out", name, None)
+                    rows = self.compiled.rows("timed out", name, None)
                     made["timed out", name].append(MadeRows("timed out", name, rows, END))
                 made["state", name] = [MadeRows("state", name, _pieces(self._state_of(name)), END)]
         if leaving:
@@ -487,13 +492,16 @@ class EmbeddedHost:
         limits += [operator.low_us for operator in self._pulling if event_type in operator.events]
         return max(limits, default=END)
 
+    def count(self, figures: Mapping[str, int]) -> None:
+        raise StateError("operators that run here are counted here")
+
     def figures(self) -> dict[str, int]:
         failed = {f"failed calls of {name}": calls for name, calls in self.flow.failed_calls.items()}
         return {"duplicates": self.flow.duplicates} | failed
 
     # ---- state
 
-    def snapshot(self) -> bytes:
+    def _times(self) -> dict[str, pa.Table]:
         types = list(self._watermarks)
         table = pa.table(
             {
@@ -502,13 +510,22 @@ class EmbeddedHost:
                 "low": pa.array([self._watermarks[type_] for type_ in types], pa.int64()),
             }
         )
+        return {_LATEST: table}
+
+    def _restore_times(self, tables: Mapping[str, pa.Table]) -> None:
+        for name, into in (("time", self._latest_us), ("low", self._watermarks)):
+            times = numbers(tables[_LATEST].column(name), np.int64, "times")
+            require_times(times, "times")
+            into.update(zip(tables[_LATEST].column("type").to_pylist(), times.tolist(), strict=True))
+
+    def snapshot(self) -> bytes:
         ending = {
             "until": self._until_us,
             "carried": sorted(self._carried),
             "left": sorted(self._left),
             "ended": sorted(self._ended),
         }
-        tables = self.flow.snapshot() | {_LATEST: table, _ENDING: pa.table({"ending": [json.dumps(ending)]})}
+        tables = self.flow.snapshot() | self._times() | {_ENDING: pa.table({"ending": [json.dumps(ending)]})}
         for operator in self._pulling:
             tables |= operator.snapshot()
         if self._pulled_inputs:
@@ -519,11 +536,8 @@ class EmbeddedHost:
     def restore(self, snapshot: bytes) -> None:
         tables = unpack(snapshot)
         with damage_is_told():
-            latest = tables.pop(_LATEST)
-            for name, into in (("time", self._latest_us), ("low", self._watermarks)):
-                times = numbers(latest.column(name), np.int64, "times")
-                require_times(times, "times")
-                into.update(zip(latest.column("type").to_pylist(), times.tolist(), strict=True))
+            self._restore_times(tables)
+            del tables[_LATEST]
             ending = json.loads(tables.pop(_ENDING).column("ending")[0].as_py())
             for name in ending["left"]:
                 self.flow.take(name)
@@ -539,7 +553,7 @@ class EmbeddedHost:
 
 def make_embedded_host(plan: str, site: str) -> EmbeddedHost:
     """The host of a plan, given as JSON, at a site; SituError says why it cannot run there."""
-    compiled = _compiled(plan)
+    compiled = compiled_plan(plan)
     if site not in compiled.plan.sites:
         raise SituError(f"the plan has nothing to do for site {site!r}")
     return EmbeddedHost(compiled, site)

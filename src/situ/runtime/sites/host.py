@@ -46,6 +46,11 @@ class MadeRows:
 class Host(Protocol):
     """The operators of one version of a plan at one site. It is deterministic: the same steps give the same rows."""
 
+    @property
+    def driven(self) -> bool:
+        """Whether a query outside of the site runs the operators, and tells what it made batch by batch (`batches.py`).
+        A step then makes nothing, and is not done again after a restart: it only tells how far inputs have come."""
+
     def stream(self, name: str) -> Stream:
         """What the query says of a stream."""
 
@@ -101,6 +106,9 @@ class Host(Protocol):
     def passed_us(self, event_type: str) -> int:
         """How far time has come for the operator here that has come farthest among those that read a type: whatever of
         the type lies beyond waits for others."""
+
+    def count(self, figures: Mapping[str, int]) -> None:
+        """Add what a query outside has counted in a batch to the figures."""
 
     def figures(self) -> Mapping[str, int]:
         """Copies that `unique` dropped, and calls of users' functions that failed, since the host was made."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from situ.graph.operators import OperatorGraph
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.messages import LogName
-from situ.runtime.sites.selections import ALL, Selection
+from situ.runtime.sites.selections import ALL, Filter, Selection
+from situ.runtime.sites.tallies import single_conditions
 
 _SHARED = ""
 
@@ -21,12 +22,14 @@ class PlanLogs:
     `selections` are those of logs that have not all events of their type. Sites that are pushed the same events read
     one log; a site that pulls has one of its own. `goes_on`: streams that are pulled by operators which also wait for
     complex events made of them; if such a stream were held until it is pulled no more, it would be held for ever.
+    `conditions`: by type and `Operator.alias`, what operators ask of single events, for whoever counts them.
     """
 
     operators: Mapping[LogName, frozenset[str]]
     sinks: Mapping[LogName, frozenset[str]] = field(default_factory=dict)
     selections: Mapping[LogName, Selection] = field(default_factory=dict)
     goes_on: frozenset[str] = frozenset()
+    conditions: Mapping[str, Mapping[str, Filter]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: DeployedPlan, graph: OperatorGraph, selected: Mapping[str, Mapping[str, Selection]]) -> PlanLogs:
@@ -66,7 +69,7 @@ class PlanLogs:
             if (before := plan.operators[operator.name].carried_from) is not None:
                 operators[LogName("state", operator.name, before, plan.version)] = frozenset({site})
         all_sinks = {log: sinks.get(log, frozenset()) for log in operators}
-        return cls(operators, all_sinks, selections, _streams_that_go_on(plan, graph))
+        return cls(operators, all_sinks, selections, _streams_that_go_on(plan, graph), single_conditions(graph))
 
     def readers(self, log: LogName) -> frozenset[str]:
         """The sites that read a log, its own among them."""
@@ -78,6 +81,13 @@ class PlanLogs:
     def read_at(self, site: str) -> list[LogName]:
         """The logs of other sites that a site reads."""
         return [log for log in self.operators if log.origin != site and site in self.readers(log)]
+
+    def inputs_at(self, site: str, operators: Container[str]) -> list[LogName]:
+        """The logs that operators at a site read, states among them, but for those that operators there make."""
+        reading = (log for log in self.operators if site in self.operators[log])
+        return sorted(
+            log for log in reading if log.kind == "state" or not (log.origin == site and log.type in operators)
+        )
 
     def peers(self, site: str) -> frozenset[str]:
         """The sites that a site sends to or hears from."""

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from situ.core.errors import StateError
 from situ.core.time import BEGINNING, END
+from situ.runtime.sites.actions import BatchMade
+from situ.runtime.sites.batches import BatchRecord
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.host import STATE, Host, MadeRows
 from situ.runtime.sites.journal import Entry, LogPosition, StepRecord
@@ -18,6 +20,7 @@ from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.ranges import holds, merged, without
 from situ.runtime.sites.rows import read_rows, times_us, write_rows
+from situ.runtime.sites.tallies import Tallies
 
 #: Entries are cut where they would be larger.
 ENTRY_BYTES = 4 << 20
@@ -29,7 +32,8 @@ class RunningVersion:
 
     `fresh` has rows of this site's own sources that no step has taken yet, by log; `unread` those that steps have taken
     and operators have not read: they wait for the states of operators that are carried on to here. `fed` says up to
-    where operators were given each log that they read. `successor` is the next version, if this site has a part in it.
+    where operators were given each log that they read. `successor` is the next version, if this site has a part in it. `last_batch`: of operators that a query outside
+    drives, the last one that was taken.
     """
 
     site: str
@@ -40,6 +44,7 @@ class RunningVersion:
     unread: list[tuple[LogName, pa.RecordBatch]] = field(default_factory=list)
     fed: dict[LogName, LogPosition] = field(default_factory=dict)
     successor: RunningVersion | None = None
+    last_batch: BatchRecord = field(default_factory=BatchRecord)
 
     def __post_init__(self) -> None:
         self.logs: PlanLogs = self.host.logs()
@@ -56,12 +61,12 @@ class RunningVersion:
             if log.selection:
                 self.selected.setdefault(log.whole, []).append(log)
         self.buffers = {log.whole: TimeBuffer() for log, made in self.made.items() if made.pulled is not None}
-        given = sorted(log for log in self.logs.operators if self.site in self.logs.operators[log])
+        given = self.logs.inputs_at(self.site, self.plan.operators)
         self._states = [log for log in given if log.kind == "state"]
-        made_here = {log for log in given if log.origin == self.site and log.type in self.plan.operators}
-        self._inputs = [log for log in given if log.kind == "events" and log not in made_here]
-        self._own_inputs = {log for log in (*self._inputs, *self._states) if log.origin == self.site}
+        self._inputs = [log for log in given if log.kind == "events"]
+        self._own_inputs = {log for log in given if log.origin == self.site}
         self._knows_end = False
+        self.tallies = Tallies(self.logs.conditions, self.host.choose)
 
     def _pulled(self, log: LogName) -> PullState | None:
         selection = self.logs.selections.get(log)
@@ -97,6 +102,8 @@ class RunningVersion:
     def append(self, log: LogName, rows: pa.RecordBatch, watermark_us: int) -> list[Entry]:
         """Number rows of a log that is made here, and what is selected of them, with the promise that holds after
         them."""
+        if log.kind == "events":
+            self.tallies.count(log.type, rows, self.made[log].watermark_us if self.made[log].end else BEGINNING)
         entries = self._numbered(self.made[log], rows, watermark_us)
         for name in self.selected.get(log, ()):
             pulled = self.made[name].pulled
@@ -166,16 +173,30 @@ class RunningVersion:
 
     def needless(self, log: LogName) -> int:
         """The number of a log made here before which nobody needs anything."""
-        needless = self.made[log].acknowledged()
+        needless = [self.made[log].acknowledged()]
         if log in self.buffers:
-            needless = min(needless, self.buffers[log].needless)
-        return min(needless, self.fed.get(log, LogPosition()).number) if log in self._own_inputs else needless
+            needless.append(self.buffers[log].needless)
+        if log in self._own_inputs:
+            needless.append(self._read_up_to(log))
+        return min(needless)
 
-    def needless_read(self, log: LogName) -> int:
-        """The number of a log of another site before which nobody here needs anything."""
+    def needless_of_read(self, log: LogName) -> int:
+        """The number of a log of another site before which nothing here needs anything."""
         read = self.read[log]
-        needless = self.fed.get(log, LogPosition()).number if read.by_operators else read.taken
-        return needless if read.sink is None else min(needless, read.sink.committed)
+        needless = read.taken if read.sink is None else min(read.taken, read.sink.committed)
+        return min(needless, self._read_up_to(log)) if read.by_operators else needless
+
+    def _read_up_to(self, log: LogName) -> int:
+        """The number of a log before which operators here will read nothing again: what waits for a state is still to
+        be read, and the last batch of a query that drives them may be done again."""
+        return (self.last_batch.since if self.host.driven else self.fed).get(log, LogPosition()).number
+
+    def behind_bytes(self, log: LogName) -> int:
+        """Bytes of a log that the query which drives the operators here has not read yet."""
+        if not self.host.driven or log not in self._inputs:
+            return 0
+        shelf = (self.read[log] if log in self.read else self.made[log]).shelf
+        return shelf.size_between(self.last_batch.until.get(log, LogPosition()).number, END)
 
     def promise_of(self, stream_promise_us: int) -> int:
         """What a stream's promise means for this version's part of it."""
@@ -226,6 +247,10 @@ class RunningVersion:
         read = self._new_positions(is_decided)
         carried_on = self.carried_on()
         if not read and (self._knows_end or not carried_on):
+            return None, entries
+        if self.host.driven:
+            self._run(read, self._in_order(self.unread), ends=False)
+            self.unread.clear()
             return None, entries
         inputs, self.unread = self._in_order(self.unread), []
         ends: dict[LogName, tuple[int, int]] = {}
@@ -291,6 +316,52 @@ class RunningVersion:
             assert self.successor is not None
             version = self.successor
         return LogName(rows.kind, rows.type, self.site, version.number), version
+
+    # ---- operators that a query outside drives
+
+    def readable(self) -> dict[LogName, LogPosition]:
+        """Up to where a query may read the logs of operators here: what is durable."""
+        positions = {}
+        for name in self._inputs:
+            if name in self.read:
+                positions[name] = LogPosition(self.read[name].committed, self.read[name].committed_us)
+            else:
+                positions[name] = LogPosition(self.made[name].durable_end, self.made[name].durable_us)
+        return positions
+
+    def take_batch(self, batch: BatchMade) -> tuple[list[Entry], set[LogName]]:
+        """What a query made in a batch: the entries that are to be journalled, and the logs that have come further.
+        Nothing, if the batch was taken before."""
+        if not self.host.driven:
+            raise StateError(f"version {self.number} runs in {self.site} itself, and takes no batches")
+        last = self.last_batch
+        if (batch.number, batch.since, batch.until) == (last.number, last.since, last.until):
+            return [], set()
+        if batch.number != last.number + 1 or batch.since != last.until:
+            raise StateError(
+                f"{self.site} has taken {last.number + 1} batches of version {self.number}, and is given batch "
+                f"{batch.number}, which does not follow them",
+                remedy="Checkpoint and journal belong together: was one of them set back, or taken from another site?",
+            )
+        self.last_batch = BatchRecord(batch.number, batch.since, batch.until)
+        self.host.count(batch.figures)
+        entries: list[Entry] = []
+        grown: set[LogName] = set()
+        for made in batch.made:
+            name, _ = self._log_of(made)
+            entries += self.append(name, made.rows, made.watermark)
+            grown |= {name, *self.raise_promise(name, made.watermark)}
+        return entries, grown
+
+    def catch_up(self, rows_of: Callable[[LogName, int], bytes]) -> None:
+        """After a restart, tell the host how far inputs have come: there is nothing to be done again."""
+        inputs: list[tuple[str, pa.RecordBatch]] = []
+        for name, at in self.readable().items():
+            shelf = (self.read[name] if name in self.read else self.made[name]).shelf
+            for stub in shelf.after(self.fed.get(name, LogPosition()).number):
+                inputs.append((name.type, read_rows(rows_of(name, stub.first))))
+            self.fed[name] = at
+        self.host.step(inputs, self.watermarks(), {})
 
     # ---- after a restart
 

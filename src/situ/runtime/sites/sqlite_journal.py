@@ -193,6 +193,12 @@ class SqliteJournal:
             raise JournalError(f"the journal has no entry of {log} from number {first} on", place=str(self._path))
         return bytes(asked[0])
 
+    def stubs_between(self, log: LogName, first: int, following: int) -> list[EntryStub]:
+        query = "select first, following, watermark, size from entries where log = ? and first >= ? and first < ?"
+        with self._reading:
+            found = self._reader.execute(f"{query} order by first", (self._logs.get(log, 0), first, following))
+            return [EntryStub(*stub) for stub in found if stub[1] <= following]
+
     def stubs(self) -> dict[LogName, list[EntryStub]]:
         names = {number: log for log, number in self._logs.items()}
         found: dict[LogName, list[EntryStub]] = {}

@@ -47,12 +47,16 @@ def _peer_words(peer: Any) -> str:
 
 def _version(version: RunningVersion) -> dict[str, Any]:
     lows = version.watermarks()
+    here = [name for name, place in version.plan.operators.items() if place.site == version.site]
     return {
         "starts_us": _time(version.plan.starts_us),
         "ends_us": _time(version.ends_us),
         "over": version.is_over,
         "figures": dict(version.host.figures()),
-        "operators": [name for name, place in version.plan.operators.items() if place.site == version.site],
+        "operators": here,
+        "results": list(version.plan.results),
+        "predicted": version.plan.predicted.at(version.site, here).to_json(),
+        "counted": version.tallies.to_json(),
         "made": {
             str(name): {
                 "events": log.durable_end,
@@ -76,8 +80,22 @@ def _version(version: RunningVersion) -> dict[str, Any]:
             }
             for name, log in version.read.items()
         },
+        "batches": _batches(version),
         "waits_for": sorted(_waits_for(version, lows)),
     }
+
+
+def _batches(version: RunningVersion) -> dict[str, Any] | None:
+    """How far the query is that drives the operators here, if one does."""
+    if not version.host.driven:
+        return None
+    until = version.last_batch.until
+    return {
+        "taken": version.last_batch.number + 1,
+        "behind_bytes": sum(version.behind_bytes(name) for name in version.readable()),
+        "behind_events": sum(at.number - until[n].number if n in until else at.number
+                             for n, at in version.readable().items()),
+    }  # fmt: skip
 
 
 def _waits_for(version: RunningVersion, lows: dict[str, int]) -> set[str]:

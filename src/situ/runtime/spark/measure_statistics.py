@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
-import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -24,8 +23,7 @@ from situ.graph.patterns import EventTest, Step, steps_of
 from situ.graph.query import Assignment, AttributeDeclaration, Case, Definition, Rule, Stream
 from situ.lang.resolve import resolve
 from situ.network.statistics import Statistics
-from situ.placement.coverage import Coverage
-from situ.placement.from_graph import planned
+from situ.placement.selectivities import selectivities
 from situ.runtime.spark.detect import detect_inputs
 from situ.runtime.spark.inputs.tables import StreamInput
 from situ.runtime.spark.plan.crossing import column
@@ -159,21 +157,3 @@ def count_outputs(
     complex_events = detection.found.filter(F.col("_kind") == KINDS.index(COMPLEX_EVENT))
     counts = complex_events.groupBy("_name").agg(F.count(F.lit(1)).alias("events")).collect()
     return {detection.output.names[row["_name"]]: row["events"] for row in counts}
-
-
-def selectivities(graph: OperatorGraph, rates: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
-    """Output rate over what `coverage` expects of an operator that lets all combinations pass.
-
-    >>> from situ.lang.parse import parse
-    >>> graph = resolve(parse('''stream A(t timestamp) time t stream B(t timestamp) time t
-    ... subscribe S detect A as a and B as b within 2 s assign t = a.t'''))
-    >>> selectivities(graph, {"A": 1.0, "B": 3.0, "S": 6.0}, {})  # 2 x 2 s x 1 x 3 combinations per s
-    {'S': 0.5}
-    """
-    found = {}
-    for operator in graph.operators:
-        plain = planned(operator, shares)
-        expected = Coverage().output_rate(plain, np.array([rates[read.event] * read.share for read in plain.inputs]))
-        if expected > 0:
-            found[operator.name] = rates[operator.name] / expected
-    return found

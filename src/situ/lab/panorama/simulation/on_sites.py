@@ -5,8 +5,10 @@ The vectorised counting (`simulate.py`) is held against it: same plan, same even
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +22,10 @@ from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
 from situ.runtime.sites.deployment import Deployment
 from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.relays import LinkCounts
+from situ.runtime.sites.rows import read_rows, times_us
 from situ.runtime.sites.settings import Settings
-from situ.runtime.sites.simulation.world import Faults, World
+from situ.runtime.sites.simulation.world import Faults, SimulatedSite, World
+from situ.runtime.sites.status import status_of
 from situ.runtime.sites.ways import with_ways
 
 #: Sites start, and are given the plan, before the first event.
@@ -34,11 +38,14 @@ _READ_AFTER_S = 2e-6
 
 @dataclass(frozen=True, slots=True)
 class SitesRun:
-    """What simulated sites have sent over all links together, and what they have found."""
+    """What simulated sites have sent over all links together from the first event on, and what they have found.
+    `latency_s`: by type, how long after its last event each complex event was at the root.
+    `reports`: what sites said of themselves then."""
 
     counts: LinkCounts
     complex_events: Mapping[str, pa.Table]
     latency_s: Mapping[str, list[float]]
+    reports: Mapping[str, Mapping[str, Any]]
 
 
 def run_on_sites(
@@ -68,32 +75,53 @@ def run_on_sites(
     for event, occurred in events.items():
         stream = declared[event]
         assert stream.time_unit == "us", "times are whole microseconds, so that they can be moved"
-        times_us = occurred.rows.column(stream.time).to_numpy() + round(begin_s * 1e6)
+        moved_us = occurred.rows.column(stream.time).to_numpy() + round(begin_s * 1e6)
         at = occurred.rows.column_names.index(stream.time)
-        moved = occurred.rows.set_column(at, stream.time, pa.array(times_us))
+        moved = occurred.rows.set_column(at, stream.time, pa.array(moved_us))
         for site in sources[event]:
             rows = np.flatnonzero(occurred.sites == problem.network.number(site))
-            rows = rows[np.argsort(times_us[rows], kind="stable")]
+            rows = rows[np.argsort(moved_us[rows], kind="stable")]
             key = site, event, "source"
             pieces[key] = [conform(moved.take(pa.array([row])), stream) for row in rows]
-            due[key] = [time_us / 1e6 + _READ_AFTER_S for time_us in times_us[rows].tolist()]
+            due[key] = [time_us / 1e6 + _READ_AFTER_S for time_us in moved_us[rows].tolist()]
     ends_s = max((moments[-1] for moments in due.values() if moments), default=begin_s) + 60.0
     for key, moments in due.items():
         moments.append(ends_s)  # sources end when all is decided
         pieces[key].append(conform(_no_rows(events[key[1]].rows), declared[key[1]]))
-    world = World(plan.sites, pieces, 1, faults, settings, latency_s=lambda a, b: _latency_s(problem, a, b), due=due)
+    root, latency_s = plan.results[0], dict[str, list[float]]()
+    seen: set[tuple[LogName, int]] = set()
+
+    def look(machine: SimulatedSite) -> None:
+        """Take down when the root got complex events."""
+        for log, entries in machine.written.items() if machine.name == root else ():
+            for first in entries if log.kind == "events" else ():
+                if (log, first) not in seen:
+                    seen.add((log, first))
+                    times_s = times_us(read_rows(entries[first])) / 1e6
+                    latency_s.setdefault(log.type, []).extend((world.now - times_s).tolist())
+
+    world = World(
+        plan.sites, pieces, 1, faults, settings, latency_s=lambda a, b: _latency_s(problem, a, b), due=due, check=look
+    )
     world.deploy(Deployment(plan, plan.sites, "one"))
-    found: dict[LogName, list[float]] = {}
+    world.run_for(begin_s - world.now)
+    greeted = _sent(world)
     world.run_for(ends_s - world.now - 1.0)
-    counts = LinkCounts()
+    reports = {name: status_of(machine.site) for name, machine in world.sites.items() if machine.site is not None}
+    counts = LinkCounts(**{name: count - greeted[name] for name, count in _sent(world).items()})
+    world.run(ends_s - world.begun_at + 3_600.0)
+    tables = {log.type: table for log, table in world.results().items() if log.kind == "events"}
+    return SitesRun(counts, tables, latency_s, reports)
+
+
+def _sent(world: World) -> Counter[str]:
+    """What has crossed all links so far, by what it is."""
+    sent: Counter[str] = Counter()
     for machine in world.sites.values():
         assert machine.site is not None
-        for sent in machine.site.relays.sent.values():
-            for name, count in asdict(sent).items():
-                setattr(counts, name, getattr(counts, name) + count)
-    world.run()
-    tables = {log.type: table for log, table in world.results().items() if log.kind == "events"}
-    return SitesRun(counts, tables, {log.type: times for log, times in found.items()})
+        for counts in machine.site.relays.sent.values():
+            sent.update(asdict(counts))
+    return sent
 
 
 def _no_rows(rows: pa.Table) -> pa.Table:

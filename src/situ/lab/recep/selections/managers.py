@@ -15,10 +15,10 @@ import numpy as np
 from situ.kernel.arrays import F64, I64
 from situ.lab.recep.coverings.choose import Nearest
 from situ.lab.recep.coverings.neighbours import InterestRectangles, coordinated
+from situ.lab.recep.selections.groups import SHARES, DividedSquare, Groups
 from situ.lab.recep.selections.moving_groups import all_at
 from situ.lab.recep.selections.reading import ReuseInput
 from situ.lab.recep.selections.settings import ReuseSettings
-from situ.reuse.groups import SHARES, DividedSquare, Groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from situ.kernel.arrays import F64, I64
-from situ.reuse.groups import Groups, regroup_after
+from situ.lab.recep.selections.groups import Groups, regroup_after
 
 
 def all_at(groups: Groups, operator: I64, x: F64, y: F64) -> Groups:
     """These operators are there, by number, at these places, and no others: who is new joins, who is missing has left.
 
-    >>> from situ.reuse.groups import DividedSquare
+    >>> from situ.lab.recep.selections.groups import DividedSquare
     >>> nobody = Groups.empty(DividedSquare(0.0, 0.0, 100.0, most=1))
     >>> print(all_at(nobody, np.array([3, 7]), np.array([90.0, 10.0]), np.full(2, 10.0)))
     2 operators in 2 groups of at most 1

@@ -21,7 +21,7 @@ from situ.runtime.sites.messages import (
     message_of,
     message_to_parts,
 )
-from situ.runtime.sites.process.site_process import MESSAGE, STOP
+from situ.runtime.sites.process.site_process import MESSAGE, ROUND_TRIPS, STOP
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import SiteAddress, ask
 
@@ -57,6 +57,10 @@ class Control:
         """The newest plan in which a site has a part."""
         header = self._ask(site, MESSAGE, message_to_parts(PlanQuestion())[0])
         return plan_of_json(header["plan"], f"the plan of {site}") if header["plan"] else None
+
+    def round_trips_s(self, site: str) -> dict[str, float]:
+        """How long a word from a site to each that it is joined to, and back, takes now."""
+        return {to: float(seconds) for to, seconds in self._ask(site, ROUND_TRIPS, {})["seconds"].items()}
 
     def stop(self, site: str) -> None:
         self._ask(site, STOP, {})

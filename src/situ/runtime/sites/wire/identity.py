@@ -12,6 +12,8 @@ from situ.service.certificates import CONTROL, Credentials, identity_of, produce
 
 #: What `Peer` says of whoever has the certificate of control.
 CONTROL_PEER = ""
+#: What a site asks another to see how far away it is.
+PING = "ping"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import json
 import queue
 import random
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ import pyarrow.flight as flight
 
 from situ.core.errors import InputError, SituError
 from situ.runtime.sites.wire.frames import SCHEMA, Frame, to_wire
-from situ.runtime.sites.wire.identity import CONTROL_PEER, Identities, certified_name, require_loopback
+from situ.runtime.sites.wire.identity import CONTROL_PEER, PING, Identities, certified_name, require_loopback
 
 #: Between two attempts to connect: doubled from the first to the last, less up to a half by chance.
 FIRST_WAIT_S, LAST_WAIT_S = 0.05, 2.0
 _CONTROL_ANSWER_S = 30.0
+#: Words to a site and back, of which the fastest says how far away it is.
+_PINGS = 5
 #: How long the other side may take to end a connection that this side has ended.
 _LAST_WORD_S = 1.0
 
@@ -101,6 +104,23 @@ class PeerConnection:
         """The site is there, as whoever heard from it knows: if there is no connection, waits no longer to make one."""
         if not self._is_up.is_set():
             self._hurry.set()
+
+    def round_trip_s(self) -> float | None:
+        """How long a word to the site and back takes: the shortest of some, over a connection of its own; None where
+        nobody answers."""
+        word = flight.Action(PING, json.dumps({"from": self.identities.own}).encode())
+        options = flight.FlightCallOptions(timeout=_CONTROL_ANSWER_S)
+        took = []
+        try:
+            with client_of(self.identities, self.site, self.address) as client:
+                list(client.do_action(word, options))  # this one connects, too
+                for _ in range(_PINGS):
+                    begin = time.perf_counter()
+                    list(client.do_action(word, options))
+                    took.append(time.perf_counter() - begin)
+        except (pa.ArrowException, flight.FlightError, OSError):
+            return None
+        return min(took)
 
     def close(self) -> None:
         """Sends what was given, if the connection takes it soon, and ends."""

@@ -30,7 +30,7 @@ from situ.runtime.spark.follow.checkpoint import Manifest
 from situ.runtime.spark.follow.opening import Job, Opening, now
 from situ.runtime.spark.follow.planned_rules import PlannedRules, next_rules
 from situ.runtime.spark.follow.progress import ProgressFeed
-from situ.runtime.spark.follow.query_errors import as_situ_errors, query_error
+from situ.runtime.spark.follow.query_errors import INTERRUPTED, as_situ_errors, query_error
 from situ.runtime.spark.inputs.changed_files import ChangedFiles
 from situ.runtime.spark.inputs.tables import JudgedRows
 from situ.runtime.spark.session.errors import SparkError
@@ -49,8 +49,7 @@ CHANGE_WAIT_S, STOP_WAIT_S = 60.0, 10.0
 _SHORT_S = 0.02
 #: Does Spark run micro-batches without rows, so that time may pass?
 _EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
-#: What Spark takes for its own doing, and how much of other errors it is told.
-_INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling a sink: java.lang.InterruptedException"
+#: How much of errors Spark is told.
 _LONGEST = 2000
 
 
@@ -80,7 +79,7 @@ class _ReportingSink:
         except Exception as error:
             self.errors.append(error)
             if any(word in str(error) for word in ("InterruptedException", "cancelled")):
-                raise InterruptedError(_INTERRUPTED) from None
+                raise InterruptedError(INTERRUPTED) from None
             said = error if isinstance(error, SituError) else query_error(str(error))
             raise type(said)(said.cause[-_LONGEST:], place=said.place, remedy=said.remedy) from None
 

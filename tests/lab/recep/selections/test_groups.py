@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from situ.core.errors import SituError
+from situ.lab.recep.selections.groups import SHARES, DividedSquare, Groups, regroup
 from situ.lab.recep.selections.moving_groups import all_at
-from situ.reuse.groups import SHARES, DividedSquare, Groups, regroup
 
 
 class TreeByWords:
