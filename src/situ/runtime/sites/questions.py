@@ -40,7 +40,7 @@ class Questions:
                     if until_us > time.promise_us:
                         time.ask(until_us, pace_us, reached_us)
             for log in version.read.values():
-                if log.by_operators and log.name.type in needed:
+                if log.by_operators and log.name.kind == "events" and log.name.type in needed:
                     self._ask_origin(log, *needed[log.name.type], reached_us, now)
 
     def _ask_own_sources(self, version: RunningVersion) -> None:
@@ -80,7 +80,7 @@ class Questions:
             needed, reached_us = _needed(version), _reached_us(version)
             for log in version.read.values():
                 until_us, pace_us = needed.get(log.name.type, (BEGINNING, 0))
-                if log.by_operators and until_us > log.received_us:
+                if log.by_operators and log.name.kind == "events" and until_us > log.received_us:
                     moments.append(self._due(log, Question(log.name, until_us, pace_us, reached_us)))
         return moments
 
