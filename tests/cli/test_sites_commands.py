@@ -146,3 +146,11 @@ def test_control_needs_sites_and_a_right(here: Path) -> None:
     )
     told = error_of("deploy", "plan.json", "--network", "net.json", "--insecure")
     assert "nobody said where it is" in told
+
+
+def test_options_of_spark_are_for_sites_on_spark(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = ["site", "field", "--network", "net.json", "--dir", "d", "--insecure", "--listen", "127.0.0.1:0"]
+    assert "--master is for a site whose operators run on Spark" in error_of(*site, "--master", "spark://h:7077")
+    assert "--trigger: 'soon' is no duration" in error_of(*site, "--engine", "spark", "--trigger", "soon")
+    monkeypatch.setattr("situ.runtime.spark.session.versions.installed_version", lambda: "4.1.0")
+    assert "a Spark site needs Spark 4.2 or newer" in error_of(*site, "--engine", "spark")

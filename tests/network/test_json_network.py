@@ -89,3 +89,15 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(NetworkError, match="is not UTF-8"):
         load_network(path)
+
+
+def test_sites_on_spark(tmp_path: Path) -> None:
+    network = Network((Site("a", engine="spark", trigger_ms=250), Site("b", engine="spark"), Site("c")),
+                      (Link("a", "b", 1), Link("b", "c", 1)))  # fmt: skip
+    write_json_network(network, tmp_path / "net.json")
+    again = read_json_network(tmp_path / "net.json")
+    assert again.sites == network.sites
+    assert [site.delay_ms for site in again.sites] == [250, 100, 0]
+    (tmp_path / "net.json").write_text('{"sites": [{"name": "a", "engine": "flink"}], "links": []}')
+    with pytest.raises(NetworkError, match=r"sites\[0\].engine: is 'flink', and there is no such engine"):
+        read_json_network(tmp_path / "net.json")

@@ -76,3 +76,18 @@ def test_readers_of_one_filter_are_sent_the_largest_share_whatever_their_order()
 def _limited(problem: Problem, site: int, **limits: float) -> Problem:
     sites = [replace(each, **limits) if number == site else each for number, each in enumerate(problem.network.sites)]
     return replace(problem, network=replace(problem.network, sites=tuple(sites)))
+
+
+def test_a_spark_site_adds_its_trigger_once_to_what_comes_from_elsewhere() -> None:
+    """All at one site: every operator is as late as before, and a trigger more; in one batch, not one for each."""
+    for seed in range(10):
+        problem = random_problem(seed, SHAPE, "coverage", "hops")
+        site = int(np.random.default_rng(seed).integers(len(problem.network.sites)))
+        network = problem.network
+        sites = tuple(replace(s, engine="spark") if n == site else s for n, s in enumerate(network.sites))
+        on_spark = replace(problem, network=replace(network, sites=sites))
+        pushed = [(tuple(range(len(operator.inputs))),) for operator in problem.operators]
+        placed = tuple(Placed(site, steps) for steps in pushed)
+        before, after = evaluate(problem, placed), evaluate(on_spark, placed)
+        assert after.operator_ns == tuple(ns + 100_000_000 for ns in before.operator_ns), seed
+        assert after.cost == before.cost

@@ -48,11 +48,16 @@ def chosen_spark(
         )
     if not spark_options and chosen_engine(engine) == "embedded":
         return None
-    settings = dict(map(_setting, conf))
+    settings = settings_of(conf)
     if memory is not None:
         parse_memory(memory)  # wrong ones are said at once
         settings["spark.situ.memory"] = memory
     return OnSpark(master, settings)
+
+
+def settings_of(conf: Sequence[str]) -> dict[str, str]:
+    """What --conf says, given several times."""
+    return dict(map(_setting, conf))
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -8,16 +8,20 @@ import sys
 import threading
 from functools import partial
 
+from situ.cli.engines import settings_of
 from situ.cli.query_file import import_functions
 from situ.cli.site_options import SiteOptions
 from situ.core.errors import InputError
+from situ.core.time import parse_duration
 from situ.io.addresses import shown_address
 from situ.io.permissions import GROUP_READABLE, PRIVATE
 from situ.io.whole_file import write_whole
 from situ.network.load import load_network
+from situ.network.network import SPARK, TRIGGER_MS, Network
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source, source_names
 from situ.runtime.sites.process.site_process import ADDRESS_FILE, SiteProcess, SiteSetup
+from situ.runtime.sites.process.spark_queries import LOCAL, START_AGAIN, SparkEngine, SparkGoneError
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.sqlite_journal import SqliteJournal
 from situ.runtime.sites.wire.identity import Identities, require_loopback
@@ -37,6 +41,7 @@ def run_site(options: SiteOptions) -> None:
             "say --insecure.",
         )
     credentials = Credentials.read(options.keys, identity_of(options.name)) if options.keys else None
+    engine = spark_engine(options, network)
     permissions = GROUP_READABLE if options.group_readable else PRIVATE
     import_functions(options.functions)
     addresses = {site.name: SiteAddress.parse(site.address) for site in network.sites if site.address}
@@ -66,6 +71,7 @@ def run_site(options: SiteOptions) -> None:
         lambda stream, name, plan: open_site_source(sources[stream], stream, plan, options.directory, producer=name),
         open_sink,
         check,
+        engine,
         partial(_say, options.name),
     )
     process = SiteProcess(setup, journal)
@@ -78,10 +84,49 @@ def run_site(options: SiteOptions) -> None:
         _serve_figures(process, options.name, options.metrics)
     if options.until_eof:
         threading.Thread(target=_stop_at_end_of_input, args=(process,), daemon=True).start()
-    process.run()
+    try:
+        process.run()
+    except SparkGoneError as error:
+        _say(options.name, f"{error}")
+        os._exit(START_AGAIN)
     journal.close()
     sys.stderr.flush()
     os._exit(0)
+
+
+def spark_engine(options: SiteOptions, network: Network) -> SparkEngine | None:
+    """How the site runs Spark, as the command line and the network say; None if it does not."""
+    site = network.sites[network.number(options.name)]
+    if (options.engine or site.engine) != SPARK:
+        given = (
+            ["--master"] * bool(options.master)
+            + ["--conf"] * bool(options.conf)
+            + ["--trigger"] * bool(options.trigger)
+        )
+        if given:
+            raise InputError(
+                f"{given[0]} is for a site whose operators run on Spark",
+                remedy="Leave it out, or say --engine spark.",
+            )
+        return None
+    from situ.runtime.spark.session.session import require_pyspark
+    from situ.runtime.spark.session.versions import installed_version, require_site_streams
+
+    require_pyspark()
+    require_site_streams(installed_version())
+    trigger_ms = site.trigger_ms if site.trigger_ms is not None else TRIGGER_MS
+    if options.trigger is not None:
+        try:
+            trigger_ms = parse_duration(options.trigger) / 1000
+        except ValueError as error:
+            raise InputError(f"--trigger: {error}", remedy="Write it as in 100 ms or 2 s.") from None
+    return SparkEngine(
+        options.directory.absolute() / "spark",
+        options.master or LOCAL,
+        settings_of(options.conf or []),
+        max(round(trigger_ms), 0),
+        str(options.keys.absolute()) if options.keys else "",
+    )
 
 
 def _serve_figures(process: SiteProcess, name: str, address: str) -> None:

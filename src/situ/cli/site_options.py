@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from situ.cli.options import AsJson, Functions
+from situ.cli.options import AsJson, Conf, Functions
 from situ.cli.run_options import FileFormat, GroupReadable
 
-WIRE, WHERE = "Who may talk to it", "Where the sites are"
+WIRE, WHERE, SPARK = "Who may talk to it", "Where the sites are", "On Spark"
 #: A new version begins so long after the latest event that was read, unless somebody says when.
 AFTER = "10 s"
 
@@ -72,6 +72,36 @@ class SiteOptions:
     ] = None
     file_format: FileFormat = None
     group_readable: GroupReadable = False
+    engine: Annotated[
+        Literal["embedded", "spark"] | None,
+        typer.Option(
+            help="What runs the operators that a plan puts here: the site itself, or a streaming query of Spark that "
+            "the site starts. A directory belongs to one of them. Default: what the network says of the site.",
+            show_default=False,
+            rich_help_panel=SPARK,
+        ),
+    ] = None
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where Spark runs: spark://HOST:7077, yarn, ... Default: this machine. Executors read the site's logs "
+            "from where it listens, with its keys, in the same folder there as here.",
+            show_default=False,
+            rich_help_panel=SPARK,
+        ),
+    ] = None
+    conf: Conf = None
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How often Spark begins a batch, if something has come. Default: what the network says of the site, "
+            "or 100 ms.",
+            show_default=False,
+            rich_help_panel=SPARK,
+        ),
+    ] = None
     keys: Annotated[
         Path | None,
         typer.Option(
@@ -160,6 +190,9 @@ class DeployOptions:
             show_default=False,
         ),
     ] = None
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Let all operators begin without state, also those that stay as they are.")
+    ] = False
     live: Live = None
     control: ControlOptions = field(default_factory=ControlOptions)
     as_json: AsJson = False

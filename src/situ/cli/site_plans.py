@@ -16,7 +16,7 @@ from situ.io.addresses import shown_address
 from situ.lang.parse import parse
 from situ.lang.query_files import read_text
 from situ.lang.resolve import resolve
-from situ.network.network import Network
+from situ.network.network import SPARK, Network
 from situ.placement.link_load import flows_of, way_of
 from situ.placement.plan import Plan, Steps
 from situ.placement.problem import PlannedOperator, Problem
@@ -94,10 +94,13 @@ def gathered_plan(query: Path, graph: OperatorGraph, sources: SiteSources, root:
 
 
 def placed_plan(query: Path, sources: SiteSources, problem: Problem, plan: Plan, bounded: bool) -> DeployedPlan:
-    """What a mechanism says: where operators run, and in which steps they take their inputs."""
-    names = problem.network.names
+    """What a mechanism says: where operators run, and in which steps they take their inputs. Sites on Spark are
+    pushed all of them."""
+    names, sites = problem.network.names, problem.network.sites
     operators = {
-        operator.name: OperatorPlace(names[placed.site], _steps_by_name(operator, placed.steps))
+        operator.name: OperatorPlace(
+            names[placed.site], () if sites[placed.site].engine == SPARK else _steps_by_name(operator, placed.steps)
+        )
         for operator, placed in zip(problem.operators, plan.placed, strict=True)
     }
     plain = deployed(query, sources, operators, names[problem.root], bounded)

@@ -134,8 +134,22 @@ def show_statuses(sites: list[SiteStatus]) -> None:
     if rows := predicted_and_counted({s.site: s.report for s in sites if s.report}):
         console.print(predicted_table(rows))
     for s in sites:
+        for words in batches_in_words(s.report):
+            console.print(Text(f"{s.site}: {words}"))
         for wait in s.waits:
             console.print(Text(f"{s.site} waits for {wait}", style="yellow"))
+
+
+def batches_in_words(report: dict[str, Any]) -> list[str]:
+    """How far the queries of a Spark site are."""
+    words = []
+    for version, said in report.get("versions", {}).items():
+        if (batches := said["batches"]) is not None and said["operators"]:
+            behind = f"{batches['behind_events']:,} events behind" if batches["behind_events"] else "nothing to read"
+            words.append(f"version {version} on Spark has made {batches['taken']:,} batches, {behind}")
+    if (spark := report.get("process", {}).get("spark")) is not None and not spark.get("started"):
+        words.append("Spark is starting" if words else "Spark is not needed yet")
+    return words
 
 
 def _rate(per_s: float | None) -> str:

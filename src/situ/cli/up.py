@@ -52,6 +52,7 @@ from situ.runtime.sites.embedded_host import compile_plan
 from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
+from situ.runtime.sites.process.spark_queries import START_AGAIN
 from situ.runtime.sites.sinks.files import read_results, write_part
 from situ.runtime.sites.sinks.sink import result_table
 from situ.runtime.sites.ways import with_ways
@@ -270,7 +271,7 @@ class _UpRun:
             site, code = self._local.sites[name], self._local.exit_code(name)
             if code == 0 or code is None:
                 continue
-            if code > 0 or site.starts >= _STARTS:
+            if (code > 0 and code != START_AGAIN) or site.starts >= _STARTS:
                 raise SituError(f"site {name} has ended, with code {code}:\n{site.last_words}")
             self._say(f"site {name} has ended ({_ending(code)}), and is started again")
             self._local.start([name])

@@ -160,7 +160,9 @@ class Join:
 class Rule:
     """What a definition and a subscription have in common.
 
-    Exactly one of: a pattern rule (kind None), an aggregation, a window join.
+    Exactly one of: a pattern rule (kind None), an aggregation, a window join. No text says `tallied`: instead of its
+    matches, a pattern gives for each event that completes some what is counted and summed of them
+    (`situ.graph.tallies`), and the aggregates in `assign` are over the matches.
     """
 
     cases: tuple[Case, ...]
@@ -168,6 +170,7 @@ class Rule:
     group_by: tuple[str, ...] = ()
     after_match: AfterMatch | Pause = AfterMatch()
     timed_out: bool = False
+    tallied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

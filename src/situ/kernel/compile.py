@@ -19,17 +19,19 @@ from situ.kernel.operator import Chosen, Conditions, Context, RunningOperator, a
 from situ.kernel.pattern_operator import PatternOperator
 from situ.kernel.program.pattern_program import PatternProgram
 from situ.kernel.program.shape import Shape, Shaped, is_of_template, shaped, template_context
+from situ.kernel.program.tally_program import TallyProgram
 from situ.kernel.program.window_program import AggregationProgram, JoinProgram
+from situ.kernel.tally_operator import TallyOperator
 
 #: A rule, compiled: all that can be known of an operator before it runs. It holds no events, and prints itself.
-RuleProgram: TypeAlias = PatternProgram | AggregationProgram | JoinProgram
+RuleProgram: TypeAlias = PatternProgram | AggregationProgram | JoinProgram | TallyProgram
 
 
 def compile_operator(context: Context) -> RuleProgram:
     """The program of an operator: what it asks of events, what it reads, what its state must fit. It has no state."""
     match context.operator.rule.kind:
         case None:
-            return PatternProgram.of(context)
+            return TallyProgram.of(context) if context.operator.rule.tallied else PatternProgram.of(context)
         case Aggregation() as kind:
             return AggregationProgram.of(context, kind)
         case Join() as kind:
@@ -147,6 +149,8 @@ def start_operator(
             return AggregationOperator(program, calls, memory, chosen)
         case JoinProgram():
             return JoinOperator(program, calls, memory, chosen)
+        case TallyProgram():
+            return TallyOperator(program, calls, memory)
         case _:
             assert_never(program)
 

@@ -5,8 +5,9 @@
  "links": [{"a": "edge", "b": "hub", "latency_ms": 2.5}]}
 ```
 
-Sites may have `x` and `y`, `operators`, `load_per_s`, `channel_per_s` and `address` (HOST:PORT of its process); links
-may have `hops`, `price` and `capacity_per_s`, as the fields of `Site` and `Link`.
+Sites may have `x` and `y`, `operators`, `load_per_s`, `channel_per_s`, `address` (HOST:PORT of its process), `engine`
+("spark", if Spark runs its operators) and `trigger_ms` (how often it then begins a batch); links may have `hops`,
+`price` and `capacity_per_s`, as the fields of `Site` and `Link`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from situ.network.json_file import JsonFile, Object
-from situ.network.network import Link, Network, NetworkError, Site
+from situ.network.network import SPARK, Link, Network, NetworkError, Site
 
 _WHOLE = ("operators", "hops")
-_TEXTS = ("name", "a", "b", "address")
-_MAY_BE_NULL = ("x", "y", "operators", "load_per_s", "capacity_per_s", "address", "channel_per_s")
+ENGINES = ("embedded", SPARK)
+_TEXTS = ("name", "a", "b", "address", "engine")
+_MAY_BE_NULL = (
+    "x",
+    "y",
+    "operators",
+    "load_per_s",
+    "capacity_per_s",
+    "address",
+    "channel_per_s",
+    "engine",
+    "trigger_ms",
+)
 
 
 def read_json_network(path: Path) -> Network:
@@ -70,7 +82,10 @@ def _value(file: JsonFile, name: str, value: object, where: str) -> object:
     if value is None and name in _MAY_BE_NULL:
         return None
     if name in _TEXTS:
-        return file.expect_text(value, where)
+        text = file.expect_text(value, where)
+        if name == "engine" and text not in ENGINES:
+            raise file.wrong(where, f"is {text!r}, and there is no such engine", f"It is {' or '.join(ENGINES)}.")
+        return text
     number = file.expect_number(value, where)
     return int(number) if name in _WHOLE and isinstance(number, float) and number.is_integer() else number
 

@@ -24,6 +24,10 @@ class NetworkError(SituError):
     """The network, or what is said of its sites, is no use: an unknown site, a negative latency, parts apart."""
 
 
+#: The engine of a site whose operators Spark runs, and how often it begins a batch, if nothing is said.
+SPARK, TRIGGER_MS = "spark", 100.0
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A place where events are observed and operators may run."""
@@ -35,6 +39,13 @@ class Site:
     load_per_s: float | None = None  # at most so many input events per second for its operators
     address: str | None = None  # HOST:PORT at which its process listens
     channel_per_s: float | None = None  # at most so many messages per second that it sends, receives or passes on
+    engine: str | None = None  # what runs its operators: "embedded" (if nothing is said) or "spark"
+    trigger_ms: float | None = None  # how often a Spark site begins a batch, if something has come
+
+    @property
+    def delay_ms(self) -> float:
+        """How long, at most, events wait here until operators read them: on Spark, for the next batch."""
+        return (TRIGGER_MS if self.trigger_ms is None else self.trigger_ms) if self.engine == SPARK else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,12 +175,14 @@ def _arrival(
     number: int,
     site: int,
 ) -> tuple[int, int]:
-    """An input's way to a site, and its own latency before it goes there."""
-    event = operator.inputs[number].event
+    """An input's way to a site, and its own latency: before it goes there, and until operators there read it."""
+    event, delay_ns = operator.inputs[number].event, round(problem.network.sites[site].delay_ms * 1e6)
     if event in problem.number:
         writer = problem.number[event]
-        return int(problem.network.ways_from(site).latency_ns[placed[writer].site]), latencies_ns[writer]
-    return int(problem.gatherings[event].way_ns[site]), 0
+        if placed[writer].site == site:  # in the same batch
+            return 0, latencies_ns[writer]
+        return int(problem.network.ways_from(site).latency_ns[placed[writer].site]), latencies_ns[writer] + delay_ns
+    return int(problem.gatherings[event].way_ns[site]), delay_ns
 
 
 def sets_of_steps(placed: Placed) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -44,7 +44,8 @@ from situ.kernel.arrays import (
 from situ.kernel.matching.machine import host_address
 from situ.kernel.matching.match import match, pass_time
 from situ.kernel.matching.partial_matches import DONE, FIRED_FULL, NODES_FULL, RUNS_FULL, SILENCES_FULL
-from situ.kernel.matching.paths import compact_nodes, oldest_start, path_lengths, write_paths
+from situ.kernel.matching.paths import move_nodes, number_nodes, oldest_start, path_lengths, write_paths
+from situ.kernel.matching.sequences import Completed, is_sequence, match_sequences
 from situ.kernel.matching.silences import begin_all, pass_silences
 from situ.kernel.program.conditions import STACK_DEPTH
 from situ.kernel.program.program import Program
@@ -136,9 +137,10 @@ def _records(dtype: np.dtype[Any], size: int) -> Any:
     return records.view(np.recarray) if numba.config.DISABLE_JIT else records  # type: ignore[attr-defined]
 
 
-def _grown(records: Any, size: int) -> Any:
+def _grown(records: Any, size: int, used: int) -> Any:
+    """Records with room for `size` of them; those in use are kept."""
     larger = _records(records.dtype, size)
-    larger[: len(records)] = records
+    larger[:used] = records[:used]
     return larger
 
 
@@ -167,7 +169,7 @@ class Shard:
             self._grow_nodes(2 * expected)
         if len(self.runs) < expected // 4:
             self._grow_runs(expected // 4)
-        machine = Machine(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8), host)
+        machine = _machine(host)
         pieces: list[Matches] = []
         at, status = 0, -1
         while status != DONE:
@@ -177,6 +179,48 @@ class Shard:
             fired = self._make_room(status, room, fired, code, pieces)
         pieces.append(self.written(fired, code))
         return concat_matches(pieces)
+
+    def run_sequences(self, new: NewEvents, code: Code, events: Events, groups: Groups, host: int) -> Matches:
+        """The same for a program that is a sequence."""
+        steps, nothing, machine = len(code.state_test), _records(FIRED, 0), _machine(host)
+        expected = max(4096, len(new.row) // (2 * new.shards))
+        if len(self.runs) < expected:  # less often full
+            self._grow_runs(expected)
+        if len(self.nodes) < 2 * expected:
+            self._grow_nodes(2 * expected)
+        completed = Completed.room_for(expected, steps)
+        pieces: list[Matches] = []
+        at, status = 0, -1
+        while status != DONE:
+            pools = Pools(groups, self.runs, self.nodes, nothing, self.silences, self.counters)
+            status, at = match_sequences(at, new, code, events, pools, completed, machine)
+            if status in (DONE, FIRED_FULL):
+                pieces.append(self._completed(completed, code))
+            if status == FIRED_FULL:
+                room = max(expected, 2 * int(groups["live"][new.group[at]]))
+                self.reserve(8 * (5 + steps) * room)
+                completed = Completed.room_for(room, steps)
+            elif status == RUNS_FULL:
+                self._grow_runs(1)
+            elif status == NODES_FULL:
+                self._make_room_for_nodes(int(groups["live"][new.group[at]]) + 1)
+        return concat_matches(pieces)
+
+    def _completed(self, completed: Completed, code: Code) -> Matches:
+        """The matches that were found since the last time."""
+        count, steps = int(self.counters[FIRED_USED]), len(code.state_test)
+        self.counters[FIRED_USED] = 0
+        return Matches(
+            time=completed.time[:count],
+            completing=completed.event[:count],
+            group=completed.group[:count],
+            first_position=completed.first_position[:count],
+            selection=completed.selection[:count],
+            timed_out=np.zeros(count, np.uint8),
+            offsets=np.arange(0, steps * count + 1, steps),
+            path_event=completed.path[: steps * count],
+            path_variable=np.tile(code.state_variable.astype(np.int16), count),
+        )
 
     def _make_room(self, status: int, room: int, fired: Fired, code: Code, pieces: list[Matches]) -> Fired:
         """Enlarge what a kernel has found too small; what it has fired so far may be written into `pieces`."""
@@ -189,11 +233,11 @@ class Shard:
             pieces.append(self.written(fired, code))
             if len(fired) < 2 * room:
                 self.reserve(4 * room * FIRED.itemsize)
-                return _grown(fired, 4 * room)
+                return _records(FIRED, 4 * room)
         elif status == SILENCES_FULL:
             size = 2 * len(self.silences) + POOL
             self.reserve(size * SILENCE.itemsize)
-            self.silences = _grown(self.silences, size)
+            self.silences = _grown(self.silences, size, int(self.counters[SILENCES_USED]))
         return fired
 
     def pass_time(self, before: int, code: Code, groups: Groups) -> Matches:
@@ -238,8 +282,12 @@ class Shard:
 
     def compact_nodes(self) -> I64:
         """Give back nodes that no partial match needs; the events of those that remain."""
-        compact_nodes(self.runs, self.nodes, self.counters, np.empty(self.counters[NODES_USED], np.int64))
-        return self.nodes["event"][: self.counters[NODES_USED]]
+        numbers = np.empty(self.counters[NODES_USED], np.int64)
+        kept = number_nodes(self.runs, self.nodes, self.counters, numbers)
+        moved = _records(NODE, kept)
+        move_nodes(self.runs, self.nodes, self.counters, numbers, kept, moved)
+        self.nodes[:kept] = moved
+        return self.nodes["event"][:kept]
 
     def make_room(self, runs: int, nodes: int) -> None:
         """Let so many runs and nodes follow those that are in use, and as many more may come."""
@@ -267,7 +315,7 @@ class Shard:
     def _grow_runs(self, room: int) -> None:
         before = len(self.runs)
         self.reserve((2 * before + room) * RUN.itemsize)
-        self.runs = _grown(self.runs, 2 * before + room)
+        self.runs = _grown(self.runs, 2 * before + room, int(self.counters[RUNS_USED]))
 
     def _make_room_for_nodes(self, room: int) -> None:
         self.compact_nodes()
@@ -276,7 +324,7 @@ class Shard:
 
     def _grow_nodes(self, size: int) -> None:
         self.reserve(size * NODE.itemsize)
-        self.nodes = _grown(self.nodes, size)
+        self.nodes = _grown(self.nodes, size, int(self.counters[NODES_USED]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +344,10 @@ class Silent:
         return rows
 
 
+def _machine(host: int) -> Machine:
+    return Machine(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8), host)
+
+
 def _most_edges(code: Code) -> int:
     return max(1, int(np.diff(code.edge_offset).max(initial=0)))
 
@@ -309,12 +361,14 @@ class Matcher:
     """Finds the matches of one program, batch after batch."""
 
     program: Program
+    is_sequence: bool
     shards: list[Shard]
     groups: Groups
 
     @classmethod
     def empty(cls, program: Program, shards: int, reserve: Reserve) -> Matcher:
-        return cls(program, [Shard.empty(reserve, number, shards) for number in range(shards)], _records(GROUP, 0))
+        parts = [Shard.empty(reserve, number, shards) for number in range(shards)]
+        return cls(program, is_sequence(program.code), parts, _records(GROUP, 0))
 
     @property
     def live(self) -> int:
@@ -330,7 +384,7 @@ class Matcher:
         """Make room for `count` groups in all."""
         before = len(self.groups)
         if count > before:
-            self.groups = _grown(self.groups, count)
+            self.groups = _grown(self.groups, count, before)
             for name in GROUP.names or ():
                 self.groups[name][before:] = -1 if name in ("head", "living") else 0
 
@@ -349,7 +403,9 @@ class Matcher:
         bound = (lambda condition, event, node: host(condition, event, node, shard.nodes)) if host else None
         entry, address = host_address(bound) if bound is not None else (None, 0)
         mine = new._replace(shard=number, shards=len(self.shards))
-        matches = shard.run(mine, self.program.code, events, self.groups, address)
+        is_plain = self.is_sequence and len(events.opened) == len(events.chosen_offset) == 0
+        run = shard.run_sequences if is_plain else shard.run
+        matches = run(mine, self.program.code, events, self.groups, address)
         del entry  # kept until here: C calls it
         return matches
 

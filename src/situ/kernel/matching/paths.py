@@ -31,28 +31,44 @@ def write_paths(fired: Fired, nodes: Nodes, code: Code, count: int, paths: Paths
 
 
 @jit
-def compact_nodes(runs: Runs, nodes: Nodes, counters: I64, renumbered: I64) -> None:
-    """Keep only nodes on the path of a live partial match, in place and in order (parents come first)."""
+def number_nodes(runs: Runs, nodes: Nodes, counters: I64, numbers: I64) -> int:
+    """Number the nodes on the path of a live partial match, parents first; the others get -1. Returns how many they
+    are."""
     used = counters[NODES_USED]
     for node in range(used):
-        renumbered[node] = -1
+        numbers[node] = -1
     for run in range(counters[RUNS_USED]):
         if runs[run].state >= 0:
             node = runs[run].node
-            while node >= 0 and renumbered[node] < 0:
-                renumbered[node] = 0
+            while node >= 0 and numbers[node] == -1:
+                numbers[node] = -2  # it gets one
                 node = nodes[node].parent
     kept = 0
-    for node in range(used):
-        if renumbered[node] == 0:
+    for each in range(used):
+        depth, node = 0, each
+        while node >= 0 and numbers[node] == -2:
+            depth += 1
+            node = nodes[node].parent
+        node = each
+        for above in range(depth):
+            numbers[node] = kept + depth - 1 - above
+            node = nodes[node].parent
+        kept += depth
+    return kept
+
+
+@jit
+def move_nodes(runs: Runs, nodes: Nodes, counters: I64, numbers: I64, kept: int, moved: Nodes) -> None:
+    """Write the nodes that have a number to their places in `moved`, and let partial matches know."""
+    for node in range(counters[NODES_USED]):
+        to = numbers[node]
+        if to >= 0:
             parent = nodes[node].parent
-            nodes[kept].parent = renumbered[parent] if parent >= 0 else -1
-            nodes[kept].event, nodes[kept].state = nodes[node].event, nodes[node].state
-            renumbered[node] = kept
-            kept += 1
+            moved[to].parent = numbers[parent] if parent >= 0 else -1
+            moved[to].event, moved[to].state = nodes[node].event, nodes[node].state
     for run in range(counters[RUNS_USED]):
         if runs[run].state >= 0:
-            runs[run].node = renumbered[runs[run].node] if runs[run].node >= 0 else -1
+            runs[run].node = numbers[runs[run].node] if runs[run].node >= 0 else -1
     counters[NODES_USED] = kept
 
 

@@ -91,7 +91,7 @@ _SHAPED: IdentityCache[Operator, bool, Shaped | None] = IdentityCache(most=1 << 
 
 def _shaped(operator: Operator, exact: bool) -> Shaped | None:
     rule = operator.rule
-    if _takes_whole_events(rule):
+    if rule.tallied or _takes_whole_events(rule):
         return None
     shaping = _Shaping(exact, of_pattern=rule.kind is None)
     cases = tuple(shaping.case(case) for case in rule.cases)

@@ -69,7 +69,7 @@ class WindowSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class _WindowProgram:
+class WindowProgram:
     """What aggregations and joins have in common; the methods are those of PatternProgram."""
 
     context: Context
@@ -111,7 +111,7 @@ class _WindowProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregationProgram(_WindowProgram):
+class AggregationProgram(WindowProgram):
     """`aggr every T`."""
 
     kind: Aggregation
@@ -133,7 +133,7 @@ class AggregationProgram(_WindowProgram):
 
 
 @dataclass(frozen=True, slots=True)
-class JoinProgram(_WindowProgram):
+class JoinProgram(WindowProgram):
     """`join every T on k`: events of one window that agree in k."""
 
     kind: Join

@@ -66,12 +66,14 @@ class CaseState:
         held = np.zeros(len(store), np.bool_)
         self.matcher.mark_held(held)
         held[waiting.matches.path_event] = True
-        number = np.cumsum(held) - 1  # by event, the number that it gets if it is kept
+        kept = np.flatnonzero(held)
+        number = np.empty(len(store), np.int64)  # by event, the number that it gets if it is kept
+        number[kept] = np.arange(len(kept))
         self.matcher.renumber_events(number)
         if len(waiting.matches):
             events, completing = number[waiting.matches.path_event], number[waiting.matches.completing]
             waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
-        self.retained = store.take(np.flatnonzero(held))
+        self.retained = store.take(kept)
 
     def forget_idle_groups(self) -> None:
         """Where there are many, groups without a partial or waiting match start afresh with their next event."""

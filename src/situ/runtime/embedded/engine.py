@@ -28,6 +28,7 @@ from situ.flow.port import Port
 from situ.flow.reusing import ReusingFlow, moving_flow
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Definition, Query, Stream, Subscription
+from situ.graph.tallies import tallied
 from situ.graph.typing import inputs_of
 from situ.io.files.by_suffix import open_source
 from situ.io.files.source import Source
@@ -107,8 +108,9 @@ class Engine:
     `sources` has, by stream, the names of its sources, where rows come from several and are given with their names
     (`feed(rows, source=...)`): each has its own watermark, and time has passed where it has on all of them.
     `clock`, in seconds, counts how long streams are silent; `wall_time`, in seconds since the epoch, tells which rows
-    lie ahead of it. `start`: when silences that come first begin, in rules without groups; if not given, with the
-    first event.
+    lie ahead of it. `tallies`: definitions whose matches are only counted or summed make none, unless this is False
+    (`situ.graph.tallies`).
+    `start`: when silences that come first begin, in rules without groups; if not given, with the first event.
 
     >>> engine = Engine('''
     ...     stream Reading(sensor int, value double, ts int) time ts in s
@@ -133,6 +135,7 @@ class Engine:
     clock: Callable[[], float] = wall_clock.monotonic
     wall_time: Callable[[], float] = wall_clock.time
     start: datetime | None = None
+    tallies: bool = True
     graph: OperatorGraph = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,6 +146,9 @@ class Engine:
         for message in warnings_of(self.graph):
             warnings.warn(message, SituWarning, stacklevel=3)
         plain = without_moving(self.graph)
+        if self.tallies and not (self.provenance or self.show_definitions or self.only_selections):
+            plain = tallied(plain)
+        self._tallied = frozenset(operator.name for operator in plain.operators if operator.rule.tallied)
         self._threads = self.threads or os.cpu_count() or 1
         memory = MemoryBudget.of_process() if self.memory is None else MemoryBudget(self.memory)
         self._moving = {
@@ -403,6 +409,11 @@ class Engine:
         new |= {s.name: s for s in parsed.subscriptions}
         for name in new.keys() & self._flow.nodes.keys():
             raise QueryError(f"{name} is there already", remedy=f"Remove it first: engine.remove('{name}').")
+        for name in self._tallied & {type_ for rule in new.values() for type_ in inputs_of(rule.rule)}:
+            raise QueryError(
+                f"the matches of {name} are counted and not made, so no other rule can read them",
+                remedy="Make the engine with all rules at once, or as Engine(query, tallies=False).",
+            )
         needed, open_ = dict[str, Definition](), [*new.values()]
         while open_:
             for type_ in inputs_of(open_.pop().rule):
@@ -497,6 +508,8 @@ def _conformed(rows: Rows, stream: Stream) -> Conformed:
 
 
 def _arrow_table(rows: ArrowTable, stream: Stream) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows  # by Arrow's interface it would be taken apart and put together
     try:
         return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else pa.table(rows)
     except (TypeError, ValueError) as error:  # Arrow's own are among them

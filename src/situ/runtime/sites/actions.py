@@ -7,10 +7,13 @@ actions before `Committed` was told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from situ.io.rows.conform import Conformed
+from situ.runtime.sites.batches import Offsets
+from situ.runtime.sites.host import MadeRows
 from situ.runtime.sites.journal import JournalCommit
 from situ.runtime.sites.messages import ControlAnswer, ControlMessage, LogBatch, LogName, PeerMessage, Relayed, Way
 
@@ -74,7 +77,20 @@ class Woken:
     """Time has passed."""
 
 
-SiteEvent: TypeAlias = Received | ControlAsked | RowsRead | Committed | Written | Connected | Woken
+@dataclass(frozen=True, slots=True)
+class BatchMade:
+    """A query that drives the operators of a version has read its logs from some offsets to others, and made rows of
+    them, with promises. It may tell its last batch again, under the same number. `figures` are those of the host."""
+
+    version: int
+    number: int
+    since: Offsets
+    until: Offsets
+    made: tuple[MadeRows, ...]
+    figures: Mapping[str, int] = field(default_factory=dict)
+
+
+SiteEvent: TypeAlias = Received | ControlAsked | RowsRead | Committed | Written | Connected | Woken | BatchMade
 
 # ---- actions
 
@@ -151,4 +167,20 @@ class Hold:
     reason: str
 
 
-SiteAction: TypeAlias = Append | Send | SendEntry | WriteEntry | Answer | Taken | Hold
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """The query that drives the operators of a version may read its logs up to here: so much is on disk."""
+
+    version: int
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTaken:
+    """What a query made in a batch is on disk."""
+
+    version: int
+    number: int
+
+
+SiteAction: TypeAlias = Append | Send | SendEntry | WriteEntry | Answer | Taken | Hold | Readable | BatchTaken

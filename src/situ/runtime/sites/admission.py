@@ -152,6 +152,8 @@ class Admission:
             kept = made.shelf.size_between(made.acknowledged(), made.durable_end)
             if kept > self._site.settings.quota:
                 return f"{kept:,} bytes wait for {min(made.readers, key=lambda site: made.readers[site].committed)}"
+        if (behind := version.behind_bytes(log.name)) > self._site.settings.quota:
+            return f"{behind:,} bytes wait for the next batches of version {version.number}"
         # Who waits for the time of this stream will forget nothing before it goes on.
         time = self.times[log.name.type]
         if log.name.type in version.logs.goes_on:

@@ -284,8 +284,11 @@ class Conversation:
 
     def _credit(self, log: ReadLog) -> int:
         """What may be sent beyond what is journalled; nothing of a log that is ahead while much of it waits."""
-        passed_us = self._site.versions[log.name.version].host.passed_us(log.name.type) if log.by_operators else END
-        is_ahead, settings = log.by_operators and log.taken_us > passed_us, self._site.settings
+        version, settings = self._site.versions[log.name.version], self._site.settings
+        if version.behind_bytes(log.name) > settings.waiting:
+            return 0
+        passed_us = version.host.passed_us(log.name.type) if log.by_operators else END
+        is_ahead = log.by_operators and log.taken_us > passed_us
         return 0 if is_ahead and log.waiting_size(passed_us) > settings.waiting else settings.credit
 
     def begun(self, number: int, now: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,10 @@ from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.ranges import Ranges
 from situ.runtime.sites.selections import Selection
+
+#: The column of a log of states: the pieces of one, which follow each other.
+STATE = "state"
+STATES = pa.schema([(STATE, pa.large_binary())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,8 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """What a step made of one type: rows, and the promise that no event before a time will follow."""
+    """What a step made of one type: rows, and the promise that no event before a time will follow. Or the state of an
+    operator that is carried on, in pieces, after which nothing follows."""
 
     kind: LogKind
     type: str
@@ -40,6 +45,11 @@ class MadeRows:
 
 class Host(Protocol):
     """The operators of one version of a plan at one site. It is deterministic: the same steps give the same rows."""
+
+    @property
+    def driven(self) -> bool:
+        """Whether a query outside of the site runs the operators, and tells what it made batch by batch (`batches.py`).
+        A step then makes nothing, and is not done again after a restart: it only tells how far inputs have come."""
 
     def stream(self, name: str) -> Stream:
         """What the query says of a stream."""
@@ -74,6 +84,15 @@ class Host(Protocol):
         """Read rows of types that are not made here. By type, no event before the watermark will follow; of those that
         are pulled, no such event of the requests up to the one that is `answered`."""
 
+    def begin(self, states: Mapping[str, bytes], since_us: int) -> None:
+        """Before the first step: operators go on with the states in which the version before left them, at a time. All
+        that are carried on to here are among `states`."""
+
+    def end_at(self, until_us: int, carried: Collection[str]) -> None:
+        """The version ends at a time, and these operators are carried on. When one of them has been given all of its
+        inputs, a step makes its state: time has come to `until_us` for it, and not to its end. Others are told that
+        time has ended, when nobody needs that it has not. To be told again changes nothing."""
+
     def pulled(self) -> Mapping[str, PullState]:
         """By type, what operators here pull of it from other sites."""
 
@@ -87,6 +106,9 @@ class Host(Protocol):
     def passed_us(self, event_type: str) -> int:
         """How far time has come for the operator here that has come farthest among those that read a type: whatever of
         the type lies beyond waits for others."""
+
+    def count(self, figures: Mapping[str, int]) -> None:
+        """Add what a query outside has counted in a batch to the figures."""
 
     def figures(self) -> Mapping[str, int]:
         """Copies that `unique` dropped, and calls of users' functions that failed, since the host was made."""

@@ -56,13 +56,14 @@ class LogPosition(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class StepRecord:
     """A step of the operators of one version: how far logs that they read were given to them, and what they made, as
-    (number, watermark)."""
+    (number, watermark). `ends`: they knew that the version ends, and which of them are carried on."""
 
     number: int
     version: int
     now: float
     read: Mapping[LogName, LogPosition]
     made: Mapping[LogName, tuple[int, int]]
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,9 @@ class Journal(Protocol):
 
     def rows(self, log: LogName, first: int) -> bytes:
         """The rows of the entry that begins with a number."""
+
+    def stubs_between(self, log: LogName, first: int, following: int) -> Sequence[EntryStub]:
+        """The entries of a log that have numbers from `first` to before `following` alone."""
 
     def stubs(self) -> Mapping[LogName, Sequence[EntryStub]]:
         """All entries, by log and number; asked once, at the start."""
@@ -142,6 +146,9 @@ class MemoryJournal:
         if at == len(of_log) or of_log[at].first != first:
             raise JournalError(f"the journal has no entry of {log} from number {first} on")
         return of_log[at].rows
+
+    def stubs_between(self, log: LogName, first: int, following: int) -> list[EntryStub]:
+        return [e.stub for e in self.entries.get(log, []) if e.first >= first and e.following <= following]
 
     def stubs(self) -> dict[LogName, list[EntryStub]]:
         return {log: [entry.stub for entry in entries] for log, entries in self.entries.items()}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
-from situ.core.time import END
+from situ.core.errors import StateError
+from situ.core.time import BEGINNING, END
 from situ.kernel.state.checks import damage_is_told
 from situ.kernel.state.snapshot import unpack
+from situ.runtime.sites.batches import BatchRecord
 from situ.runtime.sites.controls import KnownVersion
 from situ.runtime.sites.deployed_plan import DeployedPlan, plan_of_json
 from situ.runtime.sites.host import HostMaker
@@ -60,15 +63,23 @@ def recover(name: str, journal: Journal, make_host: HostMaker, now: float) -> Re
         tables = unpack(snapshot)
         with damage_is_told():
             _restore_hosts(versions, tables)
+    for number, following in pairwise(sorted(versions)):
+        versions[number].successor = versions[following]
     for step in journal.steps():
         if step.version in versions:
             versions[step.version].replay(step, journal.rows)
     for version in versions.values():
         for log in version.made.values():
             log.end = log.durable_end  # of logs that sources fill, too
+        _require_same_engine(version, values)
+        if version.host.driven:
+            text = values.get(f"batch/{version.number}")
+            version.last_batch = BatchRecord() if text is None else BatchRecord.of_json(text)
+            version.catch_up(journal.rows)
         for read in version.read.values():
             if read.pulled is not None:
                 read.pulled = version.host.pulled().get(read.name.type, read.pulled)
+        version.read_again(journal.rows)
     commits, steps = map(int, values.get("counted", "0 0").split())
     return RecoveredState(
         versions,
@@ -120,6 +131,20 @@ def _restore_logs(version: RunningVersion, values: Mapping[str, str]) -> None:
             read.taken, read.taken_us, read.taken_request = map(int, text.split())
         if read.sink is not None:
             _restore_sink(read.sink, values.get(f"sink/{name}"))
+
+
+def _require_same_engine(version: RunningVersion, values: Mapping[str, str]) -> None:
+    """StateError, if the operators of a version ran in this process before and are to run on Spark now, or the other
+    way round: their state is where they ran."""
+    has_batches = f"batch/{version.number}" in values
+    made = [log for name, log in version.made.items() if name.type in version.plan.operators]
+    has_run = any(log.durable_end or log.durable_us > BEGINNING for log in made)
+    if has_run and has_batches != version.host.driven:
+        before, remedy = ("on Spark", "with") if has_batches else ("in the site itself", "without")
+        raise StateError(
+            f"version {version.number} has run {before} at {version.site}, and its state is there",
+            remedy=f"Start the site {remedy} --engine spark, as before, or in a new directory.",
+        )
 
 
 def _restore_sink(sink: Reader, text: str | None) -> None:

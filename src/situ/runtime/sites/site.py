@@ -16,9 +16,12 @@ from situ.core.time import BEGINNING, END
 from situ.kernel.state.snapshot import pack
 from situ.runtime.sites.actions import (
     Append,
+    BatchMade,
+    BatchTaken,
     Committed,
     Connected,
     ControlAsked,
+    Readable,
     Received,
     RowsRead,
     SiteAction,
@@ -28,6 +31,7 @@ from situ.runtime.sites.actions import (
     Written,
 )
 from situ.runtime.sites.admission import Admission
+from situ.runtime.sites.batches import Offsets
 from situ.runtime.sites.controls import Controls, KnownVersion
 from situ.runtime.sites.conversation import Conversation
 from situ.runtime.sites.host import HostMaker
@@ -108,6 +112,7 @@ class SiteCore:
         self.since_snapshot, self.snapshot_size = state.since_snapshot, state.snapshot_size
         self._actions: list[SiteAction] = []
         self._acknowledge: set[LogName] = set()
+        self._readable: dict[int, Offsets] = {}
         self.conversation.meet()
 
     @property
@@ -164,6 +169,8 @@ class SiteCore:
                 for peer in self.peers:
                     if self.relays.way_to(peer)[0] == site:
                         self.conversation.say_hello(peer, now)
+            case BatchMade():
+                self._take_batch(event)
             case Woken():
                 pass
             case _:
@@ -192,14 +199,16 @@ class SiteCore:
     def _step(self, now: float) -> None:
         for version in self.versions.values():
             before = {name: (log.taken, log.taken_us, log.taken_request) for name, log in version.read.items()}
-            record, entries = version.step(self.steps + 1, now)
+            is_decided = self.controls.prepared is None or version.ends_us < END
+            record, entries = version.step(self.steps + 1, now, is_decided)
             self.open.entries += entries
             if record is not None:
                 self.steps += 1
                 self.open.steps.append(record)
                 for name in record.made:
-                    for log in (name, *version.selected.get(name, ())):
-                        self.store_made(version.made[log])
+                    of_version = self.versions[name.version]
+                    for log in (name, *of_version.selected.get(name, ())):
+                        self.store_made(of_version.made[log])
             for name, read in version.read.items():
                 if before[name] != (read.taken, read.taken_us, read.taken_request):
                     self.open.values[f"read/{name}"] = f"{read.taken} {read.taken_us} {read.taken_request}"
@@ -264,8 +273,8 @@ class SiteCore:
         for version in self.versions.values():
             for name in version.made:
                 forgettable[name] = version.needless(name)
-            for name, read in version.read.items():
-                forgettable[name] = read.taken if read.sink is None else min(read.taken, read.sink.committed)
+            for name in version.read:
+                forgettable[name] = version.needless_of_read(name)
         return {name: before for name, before in forgettable.items() if before}
 
     def _let_go(self) -> None:
@@ -275,7 +284,8 @@ class SiteCore:
             if not version.is_over or self.flying is not None:
                 return
             del self.versions[number]
-            self.open.values |= {f"plan/{number}": None, f"ends/{number}": None}
+            self._readable.pop(number, None)
+            self.open.values |= {f"plan/{number}": None, f"ends/{number}": None, f"batch/{number}": None}
             for kind, logs in (("made", version.made), ("read", version.read)):
                 for name in logs:
                     self.open.values |= {f"{kind}/{name}": None, f"sink/{name}": None, f"pull/{name}": None}
@@ -314,10 +324,35 @@ class SiteCore:
             if name.version in self.versions:
                 self.conversation.acknowledge(self.versions[name.version].read[name], now)
         self._acknowledge.clear()
+        self._tell_readable()
 
     def _shelves(self) -> dict[LogName, Shelf]:
         shelves = {name: log.shelf for version in self.versions.values() for name, log in version.made.items()}
         return shelves | {log.name: log.shelf for log in self.read_logs()}
+
+    # ---- operators that a query outside drives
+
+    def _take_batch(self, batch: BatchMade) -> None:
+        """Take what a query made, unless it was taken before; it hears of it when that is durable."""
+        version = self.versions.get(batch.version)
+        if version is None:
+            return  # it is over, and so is the query
+        entries, grown = version.take_batch(batch)
+        if grown:
+            self.open.entries += entries
+            self.open.values[f"batch/{batch.version}"] = version.last_batch.to_json()
+            for name in sorted(grown):
+                self.store_made(version.made[name])
+            # Those who have no credit because much was not read yet are told again.
+            self._acknowledge |= {n for n, log in version.read.items() if log.told is not None and not log.told.credit}
+        self.open.after.append(BatchTaken(batch.version, batch.number))
+
+    def _tell_readable(self) -> None:
+        """Say what queries may read now."""
+        for number, version in self.versions.items():
+            if version.host.driven and (offsets := version.readable()) != self._readable.get(number):
+                self._readable[number] = offsets
+                self.do(Readable(number, offsets))
 
     # ---- sinks
 

@@ -193,6 +193,12 @@ class SqliteJournal:
             raise JournalError(f"the journal has no entry of {log} from number {first} on", place=str(self._path))
         return bytes(asked[0])
 
+    def stubs_between(self, log: LogName, first: int, following: int) -> list[EntryStub]:
+        query = "select first, following, watermark, size from entries where log = ? and first >= ? and first < ?"
+        with self._reading:
+            found = self._reader.execute(f"{query} order by first", (self._logs.get(log, 0), first, following))
+            return [EntryStub(*stub) for stub in found if stub[1] <= following]
+
     def stubs(self) -> dict[LogName, list[EntryStub]]:
         names = {number: log for log, number in self._logs.items()}
         found: dict[LogName, list[EntryStub]] = {}
@@ -214,15 +220,17 @@ class SqliteJournal:
 
 def _step_to_json(step: StepRecord) -> str:
     read, made = ({str(log): list(at) for log, at in of.items()} for of in (step.read, step.made))
-    return json.dumps([step.number, step.version, step.now, read, made], separators=(",", ":"))
+    ends = [True] if step.ends else []
+    return json.dumps([step.number, step.version, step.now, read, made, *ends], separators=(",", ":"))
 
 
 def _step_of_json(text: str) -> StepRecord:
-    number, version, now, read, made = json.loads(text)
+    number, version, now, read, made, *ends = json.loads(text)
     return StepRecord(
         number,
         version,
         now,
         {LogName.parse(log): LogPosition(*at) for log, at in read.items()},
         {LogName.parse(log): (end, watermark_us) for log, (end, watermark_us) in made.items()},
+        bool(ends),
     )

@@ -80,8 +80,22 @@ def _version(version: RunningVersion) -> dict[str, Any]:
             }
             for name, log in version.read.items()
         },
+        "batches": _batches(version),
         "waits_for": sorted(_waits_for(version, lows)),
     }
+
+
+def _batches(version: RunningVersion) -> dict[str, Any] | None:
+    """How far the query is that drives the operators here, if one does."""
+    if not version.host.driven:
+        return None
+    until = version.last_batch.until
+    return {
+        "taken": version.last_batch.number + 1,
+        "behind_bytes": sum(version.behind_bytes(name) for name in version.readable()),
+        "behind_events": sum(at.number - until[n].number if n in until else at.number
+                             for n, at in version.readable().items()),
+    }  # fmt: skip
 
 
 def _waits_for(version: RunningVersion, lows: dict[str, int]) -> set[str]:
@@ -90,8 +104,9 @@ def _waits_for(version: RunningVersion, lows: dict[str, int]) -> set[str]:
     holding = {
         f"{log.name.origin} for the time of {log.name.type}"
         for log in version.read.values()
-        if log.by_operators and log.taken_us < last
+        if log.by_operators and log.name.kind == "events" and log.taken_us < last
     }
+    holding |= {f"{log.origin} for the state of {log.type}" for log in version.missing_states()}
     return holding | {
         f"{site} to read {name}"
         for name, log in version.made.items()

@@ -44,6 +44,7 @@ from situ.runtime.spark.plan.crossing import column, crossing
 from situ.runtime.spark.plan.partitioning import OneTask
 from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.session.functions import functions_used
+from situ.runtime.spark.session.tallies import tallies_setting
 from situ.runtime.spark.session.task_memory import memory_setting
 from situ.runtime.spark.session.workers import require_situ_on_workers
 from situ.runtime.spark.stages.batch_stage import Packer, StageRun
@@ -157,7 +158,8 @@ def detect_inputs(
     session = _session_of(next(iter(inputs.values())))
     require_situ_on_workers(session)
     used = functions_used(graph, functions)
-    plan = plan_on_spark(graph, functions)
+    tallies = not show_definitions and tallies_setting(session)
+    plan = plan_on_spark(graph, functions, tallies=tallies)
     own = {read.stream.name: i for read in plan.reads if isinstance(i := inputs[read.stream.name], OwnFiles)}
     rejecting = tuple(name for name, files in own.items() if files.may_reject)
     output = TaggedOutput.of(plan.contexts(functions), show_definitions, used, (), plan.reuses, rejecting, timed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -22,6 +22,7 @@ from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
 from situ.runtime.spark.session.errors import SparkError
 from situ.runtime.spark.session.functions import functions_used
 from situ.runtime.spark.session.session import ROCKSDB
+from situ.runtime.spark.session.tallies import tallies_setting
 from situ.runtime.spark.session.task_memory import memory_setting
 from situ.runtime.spark.session.versions import require_streams
 from situ.runtime.spark.session.workers import require_python_beside_driver, require_situ_on_workers
@@ -59,10 +60,11 @@ def detect_stream(
     require_streams(session.version)
     require_situ_on_workers(session)
     require_python_beside_driver(session)
-    _require_rocksdb(session)
+    require_rocksdb(session)
     shards = shards or int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     used = functions_used(graph, functions)
-    plan = plan_on_spark(graph, functions)
+    tallies = not show_definitions and tallies_setting(session)
+    plan = plan_on_spark(graph, functions, tallies=tallies)
     levels = _levels(plan, levels)
     output = TaggedOutput.of(
         plan.contexts(functions), show_definitions, used, tuple(stream.name for stream in graph.streams)
@@ -81,12 +83,8 @@ def detect_stream(
     idle = any(stream.idle_after_us is not None for stream in graph.streams)
     for number in range(levels):
         stage = StreamStage(plan, number, shards, output, used, restart, memory_setting(session))
-        packets = (
-            packets.withColumn("key", _key(keys))
-            .groupBy("key")
-            .transformWithState(
-                ShardProcessor(stage, keys, idle), PACKETS, "Append", "ProcessingTime" if idle else "None"
-            )
+        packets = keyed_by_shard(packets, keys).transformWithState(
+            ShardProcessor(stage, keys, idle), PACKETS, "Append", "ProcessingTime" if idle else "None"
         )
     schema = from_arrow_schema(pa.schema(list(output.fields.items())))
     return DetectedRows(plan, output, packets.mapInArrow(_finished_rows, schema))
@@ -98,12 +96,14 @@ def _finished_rows(packets: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             yield from rows
 
 
-def _key(keys: list[int]) -> Column:
-    """The number by which Spark knows a packet's shard."""
-    return F.element_at(F.array(*map(F.lit, keys)), F.col("shard") + F.lit(1))
+def keyed_by_shard(packets: DataFrame, keys: list[int]) -> GroupedData:
+    """Packets by the numbers by which Spark knows their shards."""
+    key = F.element_at(F.array(*map(F.lit, keys)), F.col("shard") + F.lit(1))
+    return packets.withColumn("key", key).groupBy("key")
 
 
-def _require_rocksdb(session: SparkSession) -> None:
+def require_rocksdb(session: SparkSession) -> None:
+    """SparkError, unless the session keeps the state of streams in RocksDB."""
     provider = session.conf.get("spark.sql.streaming.stateStore.providerClass", "")
     if provider != ROCKSDB:
         raise SparkError(

@@ -23,10 +23,12 @@ from situ.core.memory import used_bytes
 from situ.runtime.sites.actions import (
     Answer,
     Append,
+    BatchTaken,
     Committed,
     Connected,
     ControlAsked,
     Hold,
+    Readable,
     Received,
     Send,
     SendEntry,
@@ -36,7 +38,9 @@ from situ.runtime.sites.actions import (
     Woken,
     WriteEntry,
 )
-from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.batches import Offsets
+from situ.runtime.sites.deployed_plan import DeployedPlan, plan_to_json
+from situ.runtime.sites.driven_host import make_driven_host
 from situ.runtime.sites.embedded_host import EmbeddedHost, make_embedded_host
 from situ.runtime.sites.journal import Journal, JournalCommit
 from situ.runtime.sites.messages import (
@@ -52,6 +56,7 @@ from situ.runtime.sites.messages import (
 )
 from situ.runtime.sites.process.sink_thread import SinkThread
 from situ.runtime.sites.process.source_threads import SourceThread
+from situ.runtime.sites.process.spark_queries import SparkEngine, SparkQueries
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.site import SiteCore
@@ -62,6 +67,7 @@ from situ.runtime.sites.wire.frames import Frame, FrameError
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import PeerConnection, SiteAddress
 from situ.runtime.sites.wire.producing import NotNowError
+from situ.runtime.sites.wire.reading import LogAddress, LogServer
 
 #: The file in a site's directory that says where it listens.
 ADDRESS_FILE = "address"
@@ -77,7 +83,8 @@ SOURCE = "source"
 class SiteSetup:
     """What a site process is made of. `sources` are the names of the sources that it has of a stream. `open_source` is
     called with a stream, one of these names and the plan that reads it, `open_sink` with the plan, when a plan asks for
-    them. `check` says with a SituError why a plan cannot run here. A site alone listens nowhere."""
+    them. `check` says with a SituError why a plan cannot run here. A site alone listens nowhere.
+    `spark`: how its operators run on Spark, if they do."""
 
     name: str
     listen: SiteAddress | None
@@ -87,6 +94,7 @@ class SiteSetup:
     open_source: Callable[[str, str, DeployedPlan], SiteSource]
     open_sink: Callable[[DeployedPlan], SiteSink]
     check: Callable[[DeployedPlan], None] = lambda plan: None
+    spark: SparkEngine | None = None
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
 
 
@@ -117,10 +125,12 @@ class SiteProcess:
         word = secrets.token_hex(8)
         self._site = SiteCore(setup.name, journal, self._make_host, setup.sources, self._begun, word, settings)
         self._endpoint: Endpoint | None = None
+        self._spark: SparkQueries | None = None
+        self._readable: dict[int, Offsets] = {}
         if setup.listen is not None:
-            where = setup.listen
+            where, logs = setup.listen, LogServer(journal, lambda: self._readable) if setup.spark else None
             self._endpoint = Endpoint(
-                where.host, where.port, setup.identities, self._receive, self._control, self._open_pushed
+                where.host, where.port, setup.identities, self._receive, self._control, self._open_pushed, logs
             )
 
     @property
@@ -131,7 +141,7 @@ class SiteProcess:
         return SiteAddress(self._setup.listen.host, self._endpoint.port)
 
     def _make_host(self, plan: str, site: str) -> EmbeddedHost:
-        host = make_embedded_host(plan, site)
+        host = make_driven_host(plan, site) if self._setup.spark else make_embedded_host(plan, site)
         self._setup.check(host.compiled.plan)
         return host
 
@@ -169,6 +179,17 @@ class SiteProcess:
             self._begin(newest.plan)
         for action in actions:
             self._do(action)
+        if self._setup.spark is not None:
+            self._want_queries(self._setup.spark)
+
+    def _want_queries(self, engine: SparkEngine) -> None:
+        """Let Spark run the operators of all versions that have some here."""
+        plans = {n: plan_to_json(v.plan) for n, v in self._site.versions.items() if v.readable()}
+        if plans and self._spark is None:
+            logs = LogAddress(self._setup.name, str(self.address), engine.keys)
+            self._spark = SparkQueries(engine, logs, self._events.put, self._fail, self._setup.say)
+        if self._spark is not None:
+            self._spark.want(plans)
 
     def _begin(self, plan: DeployedPlan) -> None:
         """Opens what a plan needs and is not open yet. What earlier versions need stays open."""
@@ -231,6 +252,11 @@ class SiteProcess:
                     thread.hold(bool(reason))
                 if reason:
                     self._setup.say(f"reads no {stream} for now: {reason}")
+            case Readable(version, offsets):
+                self._readable = self._readable | {version: offsets}
+            case BatchTaken(version, number):
+                if self._spark is not None:
+                    self._spark.taken(version, number)
             case _:
                 assert_never(action)
 
@@ -327,6 +353,7 @@ class SiteProcess:
             "memory_bytes": used_bytes(),
             "read": {stream: sum(t.rows for t in self._threads_of(stream)) for stream, _ in self._sources},
             "written": dict(self._sink.rows) if self._sink else {},
+            "spark": None if self._setup.spark is None else self._spark.figures() if self._spark else {},
             "received": dict(self._received),
             "refused": dict(self._endpoint.refused) if self._endpoint else {},
             "links": {
@@ -339,6 +366,8 @@ class SiteProcess:
         self._has_ended = True
         for asked in list(self._answers.values()):
             asked.set_exception(SituError(f"site {self._setup.name} has ended"))
+        if self._spark is not None:
+            self._spark.close()
         for source in self._sources.values():
             source.close()
         if self._sink is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import assert_never
@@ -19,9 +19,11 @@ from situ.io.rows.conform import Conformed
 from situ.runtime.sites.actions import (
     Answer,
     Append,
+    BatchTaken,
     Committed,
     ControlAsked,
     Hold,
+    Readable,
     Received,
     RowsRead,
     Send,
@@ -33,13 +35,17 @@ from situ.runtime.sites.actions import (
     WriteEntry,
     Written,
 )
+from situ.runtime.sites.batches import Offsets
+from situ.runtime.sites.deployed_plan import plan_to_json
 from situ.runtime.sites.deployment import Deployment
+from situ.runtime.sites.driven_host import make_driven_host
 from situ.runtime.sites.embedded_host import make_embedded_host
 from situ.runtime.sites.host import HostMaker
 from situ.runtime.sites.journal import JournalCommit, MemoryJournal
 from situ.runtime.sites.messages import ControlAnswer, LogName, PeerMessage, Relayed, message_of, message_to_parts
 from situ.runtime.sites.rows import read_rows
 from situ.runtime.sites.settings import Settings
+from situ.runtime.sites.simulation.simulated_query import SimulatedCheckpoint, SimulatedQuery, States
 from situ.runtime.sites.site import SiteCore
 from situ.runtime.sites.status import status_of
 
@@ -99,6 +105,10 @@ class SimulatedSite:
     wakes_at: float | None = None
     committing: JournalCommit | None = None
     idle_wakes: int = 0
+    checkpoints: dict[int, SimulatedCheckpoint] = field(default_factory=dict)
+    readable: dict[int, Offsets] = field(default_factory=dict)
+    at_work: dict[int, SimulatedQuery] = field(default_factory=dict)
+    made: dict[int, States] = field(default_factory=dict)
 
 
 class World:
@@ -119,10 +129,13 @@ class World:
         due: Mapping[tuple[str, str, str], Sequence[float]] | None = None,
         watch: Callable[[str, JournalCommit], None] = lambda site, commit: None,
         check: Callable[[SimulatedSite], None] = lambda machine: None,
+        spark: Collection[str] = (),
     ) -> None:
         self.random = random.Random(seed)
         self.faults, self.settings, self.make_host, self.latency_s = faults, settings, make_host, latency_s
         self.make_site, self.watch, self.check = make_site, watch, check
+        #: The sites whose operators run on Spark; batches that were done again; and how many of them were known.
+        self.spark, self.batches_failed, self.batches_known = spark, 0, 0
         self.now = 1_000.0
         self.begun_at = self.now
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -218,6 +231,9 @@ class World:
         if machine.committing is not None and self.random.random() < 0.5:
             self._write(machine, machine.committing)
         machine.site, machine.committing, machine.wakes_at = None, None, None
+        machine.readable.clear()
+        machine.at_work.clear()
+        machine.made.clear()
         self.after(self.random.uniform(0.01, 1.0), lambda: self._start(name))
 
     def _start(self, name: str) -> None:
@@ -228,7 +244,7 @@ class World:
         for stream, source in machine.sources:
             by_stream[stream].append(source)
         machine.site = self.make_site(
-            name, machine.journal, self.make_host, by_stream, self.now, f"{name}{machine.lives}", self.settings
+            name, machine.journal, self._host_maker(name), by_stream, self.now, f"{name}{machine.lives}", self.settings
         )
         positions = machine.site.source_positions()
         for key, reading in machine.sources.items():
@@ -236,6 +252,9 @@ class World:
             reading.under_way, reading.ended = False, machine.site.admission.times[key[0]].sources[key[1]].ended
             self._read_on(machine, key)
         self.handle(name, Woken())
+
+    def _host_maker(self, name: str) -> HostMaker:
+        return make_driven_host if name in self.spark else self.make_host
 
     # ---- what sites do
 
@@ -289,6 +308,11 @@ class World:
                 for key in machine.sources:
                     if key[0] == stream:
                         self._read_on(machine, key)
+            case Readable(version, offsets):
+                machine.readable[version] = offsets
+                self._trigger(machine, version)
+            case BatchTaken(version, number):
+                self._after_batch(machine, version, number)
             case _:
                 assert_never(action)
 
@@ -338,6 +362,56 @@ class World:
                 self.handle(machine.name, Written(log, following))
 
         self.after(self.random.uniform(*self.faults.delay_s), written)
+
+    # ---- queries of sites that run on Spark
+
+    def _trigger(self, machine: SimulatedSite, version: int) -> None:
+        """Let the query of a version begin a batch soon, if it does nothing now and there is something to read."""
+        if version in machine.at_work or machine.site is None or version not in machine.site.versions:
+            return
+        query = SimulatedQuery(
+            plan_to_json(machine.site.versions[version].plan),
+            machine.name,
+            1 + (version + len(machine.name)) % 3,
+            machine.checkpoints.setdefault(version, SimulatedCheckpoint()),
+            machine.journal,
+            self.random,
+        )
+        machine.at_work[version] = query
+        life = machine.lives
+
+        def begin() -> None:
+            if machine.lives != life or machine.site is None:
+                return
+            if not query.plan_batch(machine.readable[version]):
+                del machine.at_work[version]
+                return
+            self.after(self.random.choice([0.0, 0.01, 0.3]), done)
+
+        def done() -> None:
+            if machine.lives != life or machine.site is None or version not in machine.site.versions:
+                return
+            batch, states = query.make_batch()
+            if self.faults.kills and self._is_stormy and self.random.random() < 0.2:  # a worker was killed
+                self.batches_failed += 1
+                self.after(self.random.uniform(0, 0.1), done)
+                return
+            self.batches_known += batch.number <= machine.site.versions[version].last_batch.number
+            machine.made[version] = states
+            self.handle(machine.name, batch)
+
+        self.after(self.random.choice([0.0, 0.01, 0.1]), begin)
+
+    def _after_batch(self, machine: SimulatedSite, version: int, number: int) -> None:
+        """Spark notes that a batch is done after the site has it; in between, all may be killed."""
+        life = machine.lives
+
+        def commit() -> None:
+            if machine.lives == life and machine.site is not None:
+                machine.at_work.pop(version).commit(number, machine.made.pop(version))
+                self._trigger(machine, version)
+
+        self.after(self.random.choice([0.0, 0.02, 0.3]), commit)
 
     # ---- sources
 

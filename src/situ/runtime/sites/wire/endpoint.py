@@ -16,6 +16,7 @@ from situ.core.errors import InputError, SituError
 from situ.runtime.sites.wire.frames import Frame, FrameError, from_wire, json_object
 from situ.runtime.sites.wire.identity import CONTROL_PEER, PING, Identities, require_loopback
 from situ.runtime.sites.wire.producing import NotNowError, OpenPushed, Pushed, serve_producer
+from situ.runtime.sites.wire.reading import OFFSETS, PARTS, LogServer, ranges_of_json
 
 #: Reasons for refusals that are counted apart.
 _REASONS = 100
@@ -43,10 +44,12 @@ class Endpoint:
         receive: Receive,
         answer: Answer,
         open_pushed: OpenPushed = no_producers,
+        logs: LogServer | None = None,
     ) -> None:
         self.refused: Counter[str] = Counter()
         try:
-            self._server = _Server(_location(host, port, identities), self, identities, receive, answer, open_pushed)
+            where = _location(host, port, identities)
+            self._server = _Server(where, self, identities, receive, answer, open_pushed, logs)
         except (pa.ArrowException, OSError) as error:
             raise InputError(
                 f"cannot listen at {host}:{port}: {error}",
@@ -69,7 +72,9 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no 
         receive: Receive,
         answer: Answer,
         open_pushed: OpenPushed,
+        logs: LogServer | None,
     ) -> None:
+        self._logs = logs
         self._endpoint, self._identities, self._receive, self._answer = endpoint, identities, receive, answer
         self._open_pushed = open_pushed
         secret = identities.credentials
@@ -99,16 +104,35 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no 
         """A request of control; its answer is one object, or the error that it ended in. Any site may ping."""
         with _refusals(self._endpoint):
             request = json_object(action.body.to_pybytes())
+            peer = self._peer(context, json.dumps({"from": request.get("from")}).encode())
             if action.type == PING:
-                self._peer(context, action.body.to_pybytes())
                 return [b"{}"]
-            if self._peer(context, json.dumps({"from": request.get("from")}).encode()) != CONTROL_PEER:
+            is_query = action.type in (OFFSETS, PARTS)
+            if is_query:
+                self._require_query(peer)
+            elif peer != CONTROL_PEER:
                 raise FrameError("only a certificate for control may ask this")
+        ask = self._logs.answer if is_query and self._logs is not None else self._answer
         try:
-            answer = {"answer": self._answer(action.type, dict(request.get("request", {})))}
+            answer = {"answer": ask(action.type, dict(request.get("request", {})))}
         except SituError as error:
             answer = {"error": {"cause": error.cause, "place": str(error.place or ""), "remedy": error.remedy}}
         return [json.dumps(answer, allow_nan=False).encode()]
+
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        """Rows of logs, for a query of this site."""
+        with _refusals(self._endpoint):
+            said = json_object(ticket.ticket)
+            self._require_query(self._peer(context, json.dumps({"from": said.get("from")}).encode()))
+            assert self._logs is not None
+            try:
+                return self._logs.rows(ranges_of_json(said.get("ranges", [])))
+            except (TypeError, ValueError):
+                raise FrameError("these are no ranges of logs") from None
+
+    def _require_query(self, peer: str) -> None:
+        if self._logs is None or peer != self._identities.own:
+            raise FrameError("only a query of this site may read its logs")
 
     def _peer(self, context: Any, said: bytes) -> str:
         name = json_object(said).get("from")

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,10 +30,11 @@ from situ.runtime.spark.follow.checkpoint import Manifest
 from situ.runtime.spark.follow.opening import Job, Opening, now
 from situ.runtime.spark.follow.planned_rules import PlannedRules, next_rules
 from situ.runtime.spark.follow.progress import ProgressFeed
-from situ.runtime.spark.follow.query_errors import as_situ_errors, query_error
+from situ.runtime.spark.follow.query_errors import INTERRUPTED, as_situ_errors, query_error
 from situ.runtime.spark.inputs.changed_files import ChangedFiles
 from situ.runtime.spark.inputs.tables import JudgedRows
 from situ.runtime.spark.session.errors import SparkError
+from situ.runtime.spark.session.query_settings import EMPTY_BATCHES, setting_for_queries
 from situ.runtime.spark.sinks.stream_sinks import Sink
 from situ.runtime.spark.stages.output import TaggedOutput
 from situ.runtime.spark.stages.restart import Restart
@@ -47,10 +48,7 @@ PERIOD_S, LOOKS = 0.25, 4
 #: takes longer is abandoned, and done again later.
 CHANGE_WAIT_S, STOP_WAIT_S = 60.0, 10.0
 _SHORT_S = 0.02
-#: Does Spark run micro-batches without rows, so that time may pass?
-_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
-#: What Spark takes for its own doing, and how much of other errors it is told.
-_INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling a sink: java.lang.InterruptedException"
+#: How much of errors Spark is told.
 _LONGEST = 2000
 
 
@@ -80,7 +78,7 @@ class _ReportingSink:
         except Exception as error:
             self.errors.append(error)
             if any(word in str(error) for word in ("InterruptedException", "cancelled")):
-                raise InterruptedError(_INTERRUPTED) from None
+                raise InterruptedError(INTERRUPTED) from None
             said = error if isinstance(error, SituError) else query_error(str(error))
             raise type(said)(said.cause[-_LONGEST:], place=said.place, remedy=said.remedy) from None
 
@@ -256,7 +254,7 @@ class Follower:
             batch = self._checkpoint.next_batch
             self._sink_errors = ready.sink.errors
             # Where streams may be idle, Spark would run micro-batches without rows for ever.
-            with _setting(self.session, _EMPTY_BATCHES, "false") if self.job.once else nullcontext():
+            with setting_for_queries(self.session, EMPTY_BATCHES, "false") if self.job.once else nullcontext():
                 self._query: StreamingQuery = writer.start()
             self._feed = ProgressFeed(self._query, after=batch - 1)
             while self._query.isActive and not self.stop.is_set():
@@ -296,15 +294,3 @@ class Follower:
 
 def _warnings(rules: PlannedRules) -> tuple[str, ...]:
     return tuple(map(str, warnings_of(rules.plan.graph)))
-
-
-@contextmanager
-def _setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
-    """A setting for the queries that are started meanwhile: each takes a copy of its session's settings. The session
-    itself may be the user's, with other queries to come, and is left as it was."""
-    before = session.conf.get(key, None)
-    session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        session.conf.unset(key) if before is None else session.conf.set(key, before)

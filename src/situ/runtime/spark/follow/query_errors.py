@@ -13,6 +13,9 @@ from situ.io.kafka_address import KafkaAddress
 from situ.runtime.spark.inputs.kafka import kafka_error
 from situ.runtime.spark.session.errors import SparkError, cause_and_remedy, spark_exceptions
 
+#: What Spark takes for its own doing, when it stops a query.
+INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling a sink: java.lang.InterruptedException"
+
 
 @contextmanager
 def as_situ_errors(addresses: Iterable[str] = (), checkpoint: str | None = None) -> Iterator[None]:

@@ -48,7 +48,8 @@ def change_of(before: SparkPlan, after: SparkPlan, levels: int, functions: Funct
     # A rule may be there for moving subscriptions alone, which hold its state with theirs.
     keeps = {name for name in both if name in held and name in holds and held[name].fits(holds[name])}
     keeps |= {name for name in both if name in moved and moved[name] == moves.get(name)}
-    keeps |= {name for name in both if name not in {*held, *holds, *moved, *moves}}
+    with_state = {*held, *holds, *moved, *moves}
+    keeps |= {name for name in both if name not in with_state}
     for name in both:
         if name in keeps and name in held:
             _require_that_state_fits(held[name], holds[name], after, new[name].place)

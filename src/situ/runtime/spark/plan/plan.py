@@ -13,10 +13,12 @@ from functools import cached_property
 
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
+from situ.core.identity_cache import IdentityCache
 from situ.graph.html import table_to_html, text_to_html
 from situ.graph.operators import OperatorGraph, Schema
 from situ.graph.query import Stream
 from situ.graph.rule_properties import begins_at_start
+from situ.graph.tallies import tallied
 from situ.graph.typing import Scope
 from situ.kernel.batch import EXTENT
 from situ.kernel.compile import Programs
@@ -33,6 +35,8 @@ from situ.runtime.spark.plan.routes import Route, routes_of
 MOST_IN_CATALYST = 32
 #: Of more tests than these, and of more operators, some are shown.
 SHOWN_TESTS, SHOWN_OPERATORS = 5, 20
+#: Of so many tests it is remembered which of their conditions Catalyst can say.
+_EXPRESSIBLE: IdentityCache[Conditions, Schema, Conditions] = IdentityCache(most=1 << 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +271,11 @@ def plan_on_spark(
     functions: Functions = default_functions,
     most_in_catalyst: int = MOST_IN_CATALYST,
     programs: Programs | None = None,
+    tallies: bool = True,
 ) -> SparkPlan:
     """How a query runs on Spark; needs no session. Where rules ask more than `most_in_catalyst` different things of the
     events of a stream, an index judges them. `programs`: those of the rules that do not move, if they are known.
+    `tallies`: definitions whose matches are only counted or summed make none.
 
     >>> from situ.lang.parse import parse
     >>> from situ.lang.resolve import resolve
@@ -288,7 +294,7 @@ def plan_on_spark(
       run by key: sensor
         Rise, from Reading
     """
-    plain = without_moving(graph)
+    plain = tallied(without_moving(graph)) if tallies else without_moving(graph)
     programs = programs or Programs(contexts_of(plain, functions, provenance=False))
     routes = routes_of(plain)
     moving = moving_queries(graph, functions)
@@ -322,7 +328,7 @@ def _read(
     tests_of = {operator.name: programs.tests(operator.name)[stream.name] for operator in operators}
     asked = dict.fromkeys(c for tests in tests_of.values() for c in tests)
     asked |= dict.fromkeys(c for mover in movers for c in mover.tests)
-    tests = tuple(StreamTest(c, tuple(x for x in c if is_expressible(x, scope))) for c in asked)
+    tests = tuple(StreamTest(c, _expressible(c, schema, scope)) for c in asked)
     is_indexed = len(tests) > most_in_catalyst
     judged = set() if is_indexed else {test.conditions for test in tests if test.complete}
     columns = {stream.unique} if stream.unique else set[str]()
@@ -373,6 +379,11 @@ class _Mover:
 
     def columns_read(self, judged: Collection[Conditions]) -> frozenset[str]:
         return self.program.updates_read() if self.updates else self.program.columns_read(self.stream, judged)
+
+
+def _expressible(conditions: Conditions, schema: Schema, scope: Scope) -> Conditions:
+    """Those of a test's conditions that Catalyst can say; what calls users' functions is none of them."""
+    return _EXPRESSIBLE.get(conditions, schema, lambda: tuple(c for c in conditions if is_expressible(c, scope)))
 
 
 def _movers(stream: Stream, stages: tuple[Stage, ...], functions: Functions) -> list[_Mover]:

@@ -6,6 +6,7 @@ events joins the route that makes them where these already lie in the right task
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
 from situ.graph.expressions import Attribute, Expression, GroupKey
@@ -30,10 +31,10 @@ class Route:
         return tuple(dict.fromkeys(name for o in self.operators for name in o.inputs if name not in made))
 
 
-def routes_of(graph: OperatorGraph) -> tuple[Route, ...]:
-    """The routes of all operators, by stage."""
-    planner = _Planner(graph)
-    for operator in graph.operators:
+def routes_of(graph: OperatorGraph, here: Container[str] | None = None) -> tuple[Route, ...]:
+    """The routes of all operators, or of those that are `here`, by stage. What others make comes from outside."""
+    planner = _Planner(graph, tuple(o for o in graph.operators if here is None or o.name in here))
+    for operator in planner.here:
         planner.place(operator)
     return planner.routes()
 
@@ -41,10 +42,11 @@ def routes_of(graph: OperatorGraph) -> tuple[Route, ...]:
 @dataclass
 class _Planner:
     graph: OperatorGraph
+    here: tuple[Operator, ...]
     placed: list[Route] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.operators = {operator.name: operator for operator in self.graph.operators}
+        self.operators = {operator.name: operator for operator in self.here}
 
     def place(self, operator: Operator) -> None:
         partitioning = partitioning_of(operator)

@@ -10,6 +10,8 @@ from situ.runtime.spark.session.errors import SparkError
 
 #: The first version that has what situ asks of DataFrames, and the first one with `transformWithState` over rows.
 OLDEST, OLDEST_FOR_STREAMS = (4, 0), (4, 1)
+#: The first version whose Python sources are told where a batch begins.
+OLDEST_FOR_SITES = (4, 2)
 
 
 def installed_version() -> str | None:
@@ -58,6 +60,21 @@ def require_streams(version: str) -> None:
             f"streams need Spark {_spelt(OLDEST_FOR_STREAMS)} or newer, and this is Spark {version}",
             remedy="Tables (spark.read) can be asked here. For streams: pip install --upgrade 'situ[spark]', "
             "and the same version on the cluster.",
+        )
+
+
+def require_site_streams(version: str | None) -> None:
+    """An error with the remedy for a Spark on which no site can run.
+
+    >>> require_site_streams("4.1.0")
+    Traceback (most recent call last):
+    situ.runtime.spark.session.errors.SparkError: a Spark site needs Spark 4.2 or newer, and this is Spark 4.1.0.
+      pip install --upgrade 'situ[spark]', and the same on the cluster; or leave out --engine spark.
+    """
+    if version is not None and release(version) < OLDEST_FOR_SITES:
+        raise SparkError(
+            f"a Spark site needs Spark {_spelt(OLDEST_FOR_SITES)} or newer, and this is Spark {version}",
+            remedy="pip install --upgrade 'situ[spark]', and the same on the cluster; or leave out --engine spark.",
         )
 
 

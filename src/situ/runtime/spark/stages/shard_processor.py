@@ -16,6 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from situ.runtime.spark.stages.shipped import loaded_once
 
 if TYPE_CHECKING:
+    from situ.runtime.spark.stages.site_stage import SiteStage
     from situ.runtime.spark.stages.stream_stage import Packet, StreamStage
 
 _SCHEMA_WORKER = "transform_with_state_driver_worker.py"
@@ -36,9 +37,9 @@ class ShardProcessor(StatefulProcessor):
     not load the kernel, the stage travels as bytes, which are read where it first has something to do.
     """
 
-    def __init__(self, stage: StreamStage, keys: Sequence[int], idle: bool) -> None:
+    def __init__(self, stage: StreamStage | SiteStage, keys: Sequence[int], idle: bool) -> None:
         self.shipped: bytes = cloudpickle.dumps(stage)  # type: ignore[no-untyped-call]
-        self.stage: StreamStage | None = None
+        self.stage: StreamStage | SiteStage | None = None
         self.shards = {key: shard for shard, key in enumerate(keys)}
         self.idle = idle
 
@@ -61,7 +62,7 @@ class ShardProcessor(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         yield from self._step(self.shards[key[0]], [], timerValues)
 
-    def _loaded(self) -> StreamStage:
+    def _loaded(self) -> StreamStage | SiteStage:
         if self.stage is None:
             self.stage = loaded_once(self.shipped)
         return self.stage
