@@ -1,6 +1,7 @@
 """How well a cost model predicts: messages x hops of random cases, predicted and counted.
 
-`python -m situ.bench.prediction [--cases N] [--mechanism NAME] [--cost NAME] [--events N] [--seed N] [--out PNG]`
+`python -m situ.bench.prediction [--cases N] [--mechanism NAME] [--cost NAME] [--events N] [--seed N] [--out PNG]`;
+with `--on-sites`, messages of all kinds, counted on simulated sites.
 
 A case is a chain of three complex events on a network of antennas (`situ.lab.panorama.experiments.cases`). For a
 simulation event by event, every event has a number u, drawn evenly below a prime m, and an operator of selectivity p
@@ -20,16 +21,19 @@ import numpy as np
 
 from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import F64
-from situ.lab.panorama.experiments.cases import PlacementCase, random_case
-from situ.lab.panorama.simulation.compare import CostComparison, compare_with_model
+from situ.lab.panorama.experiments.cases import CaseShape, PlacementCase, random_case
+from situ.lab.panorama.simulation.compare import CostComparison, compare_with_model, relative_error
 from situ.lab.panorama.simulation.draw import VALUES, draw
+from situ.lab.panorama.simulation.on_sites import run_on_sites
 from situ.lab.panorama.simulation.simulate import simulate
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.network.generate import antennas
 from situ.placement.cost_models import COST_MODELS
 from situ.placement.coverage import Coverage
+from situ.placement.evaluate import evaluate
 from situ.placement.from_graph import problem_of
+from situ.placement.link_load import flows_of, way_of
 from situ.placement.mechanisms import mechanism
 from situ.placement.plan import Placed, Steps
 from situ.placement.problem import CostModel, Kind, PlannedOperator, Problem
@@ -103,6 +107,72 @@ def random_steps(operator: PlannedOperator, rng: np.random.Generator) -> Steps:
     return tuple(tuple(order[begin:end]) for begin, end in pairwise(cuts))
 
 
+# ---- messages of all kinds, on simulated sites
+
+KINDS = ("events", "requests", "questions", "promises", "acknowledgements")
+#: Smaller cases than above: sites do all that real ones do. A case is simulated until about so many messages x hops are
+#: expected, but for no more than so many events.
+SITES_SHAPE, SITES_OF_SITES = CaseShape(sources=3), 60
+SITES_MESSAGES, SITES_MOST_EVENTS = 3_000, 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class SitesPrediction:
+    """Messages x hops by kind, predicted and counted; and latencies in ms until the root has the results, predicted at
+    most and measured in the median (None where nothing was found)."""
+
+    seed: int
+    predicted: dict[str, float]
+    counted: dict[str, int]
+    latency_ms: float
+    median_ms: float | None
+
+    @property
+    def error(self) -> float:
+        return relative_error(sum(self.predicted.values()), sum(self.counted.values()))
+
+
+def predictions_on_sites(seeds: Sequence[int], plan: str, model: CostModel) -> Iterator[SitesPrediction]:
+    """The case of each seed, with the plan of a mechanism, on simulated sites that answer by their clocks."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        case = random_case(antennas(SITES_OF_SITES, rng), rng, SITES_SHAPE)
+        graph, problem = thinned(case, model)
+        placed = mechanism(plan)(problem).placed
+        per_s = dict.fromkeys(KINDS, 0.0)
+        for flow in flows_of(problem, placed):
+            hops = len(way_of(problem.network, flow)) - 1
+            for kind, messages_per_s in (flow.forth_per_s | flow.back_per_s).items():
+                per_s[kind] += hops * messages_per_s
+        events_per_s = sum(sources.rate_per_s for sources in problem.sources.values())
+        seconds = min(SITES_MESSAGES / max(sum(per_s.values()), 1e-9), SITES_MOST_EVENTS / events_per_s)
+        events = draw(graph, problem.sources, seconds, rng)
+        run = run_on_sites(thinned_text(case), problem, graph, placed, events)
+        latencies = [latency for of_type in run.latency_s.values() for latency in of_type]
+        yield SitesPrediction(
+            seed,
+            {kind: rate * seconds for kind, rate in per_s.items()},
+            {kind: getattr(run.counts, kind) for kind in KINDS},
+            evaluate(problem, placed).latency_ns / 1e6,
+            float(np.median(latencies)) * 1e3 if latencies else None,
+        )
+
+
+def sites_summary(made: Sequence[SitesPrediction]) -> str:
+    """Mean errors of all messages, and of all cases together by kind."""
+    off = np.abs([each.error for each in made])
+    lines = [f"messages of all kinds: {off.mean():.1%} off on average, {np.median(off):.1%} in the median"]
+    much = [each for each in made if sum(each.counted.values()) >= SITES_MESSAGES / 2]
+    if much:
+        mean = np.abs([each.error for each in much]).mean()
+        lines.append(f"of the {len(much)} cases with {SITES_MESSAGES // 2:,} messages and more: {mean:.1%}")
+    for kind in KINDS:
+        predicted, counted = (sum(of[kind] for of in each) for each in
+                              ([m.predicted for m in made], [m.counted for m in made]))  # fmt: skip
+        lines.append(f"  {kind:17} {predicted:12,.0f} predicted {counted:12,} counted")
+    return "\n".join(lines)
+
+
 # ---- what comes out
 
 
@@ -153,12 +223,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--mechanism", default="heuristic+", help=f"or {RANDOM}")
-    parser.add_argument("--cost", choices=[*COST_MODELS], default="coverage")
+    parser.add_argument("--cost", choices=[*COST_MODELS], default="bursts")
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--on-sites", action="store_true", help="count messages of all kinds, on simulated sites")
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.cases)
+    if options.on_sites:
+        on_sites = []
+        for each in predictions_on_sites(seeds, options.mechanism, COST_MODELS[options.cost]):
+            on_sites.append(each)
+            counted = sum(each.counted.values())
+            latency = "" if each.median_ms is None else f", {each.latency_ms:.1f} ms and {each.median_ms:.1f} ms"
+            print(f"seed {each.seed}: {each.error:+.1%} of {counted:,} messages x hops{latency}", flush=True)
+        print(sites_summary(on_sites))
+        return
     made = list(predictions(seeds, options.mechanism, options.events, COST_MODELS[options.cost]))
     print(f"model {options.cost}, plans of {options.mechanism}, about {options.events:,} events each")
     print(f"seeds {seeds.start} to {seeds.stop - 1}")

@@ -104,7 +104,7 @@ class ProblemOptions:
     network: NetworkFile
     rates: RatesFile = None
     root: Root = None
-    cost: Cost = "coverage"
+    cost: Cost = "bursts"
     price: Price = False
     latency: Latency = None
     latency_of: LatencyOf = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from situ.network.network import Link, Network
@@ -12,13 +12,15 @@ from situ.placement.coverage import Coverage
 from situ.placement.evaluate import traffic_of
 from situ.placement.plan import Placed
 from situ.placement.problem import Problem
+from situ.placement.words import Words, questions_of, words_of
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFlow:
     """Events of one type on their way from one site to another. Requests go the other way.
 
-    `pulled`: no reader there takes them in its first step.
+    `pulled`: no reader there takes them in its first step. `words`: what is said beside events and requests; costs of
+    plans, and loads of links, have none of it.
     """
 
     event: str
@@ -27,6 +29,7 @@ class LinkFlow:
     messages_per_s: float
     requests_per_s: float
     pulled: bool
+    words: Words = field(default_factory=Words)
 
     @property
     def load_per_s(self) -> float:
@@ -36,12 +39,16 @@ class LinkFlow:
     @property
     def forth_per_s(self) -> dict[str, float]:
         """What goes from the origin to the reader, by what it is, in the words of `situ status`."""
-        return {"events": self.messages_per_s}
+        return {"events": self.messages_per_s, "promises": self.words.promises}
 
     @property
     def back_per_s(self) -> dict[str, float]:
         """What goes from the reader to the origin."""
-        return {"requests": self.requests_per_s}
+        return {
+            "requests": self.requests_per_s,
+            "questions": self.words.questions,
+            "acknowledgements": self.words.acknowledgements,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[LinkFlow, ...]
     Messages are those of the model `coverage` where the plan was made with `paper`, whose costs are none.
     """
     problem = replace(problem, model=Coverage()) if problem.model.name == "paper" else problem
-    pushed = _pushed(problem, placed)
+    pushed, questions = _pushed(problem, placed), questions_of(problem, placed)
     flows: list[LinkFlow] = []
     for sent in traffic_of(problem, placed):
         if sent.event in problem.number:
@@ -67,10 +74,11 @@ def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[LinkFlow, ...]
             sources = problem.sources[sent.event]
             starts = list(zip(sources.sites.tolist(), sources.rates_per_s.tolist(), strict=True))
         pulled = (sent.to, sent.event) not in pushed
-        flows += [
-            LinkFlow(sent.event, start, sent.to, sent.fraction * rate, sent.requests_per_s, pulled)
-            for start, rate in starts
-        ]
+        window_s = _window_s(problem, placed, sent.event, sent.to) if pulled else 0.0
+        for start, rate in starts:
+            per_s = sent.fraction * rate, sent.requests_per_s
+            words = words_of(*per_s, questions.get((sent.event, start, sent.to), 0.0), window_s)
+            flows.append(LinkFlow(sent.event, start, sent.to, *per_s, pulled, words))
     return tuple(flows)
 
 
@@ -80,6 +88,13 @@ def _pushed(problem: Problem, placed: Sequence[Placed]) -> set[tuple[int, str]]:
     for operator, where in zip(problem.operators, placed, strict=True):
         pushed |= {(where.site, operator.inputs[number].event) for number in where.steps[0]}
     return pushed
+
+
+def _window_s(problem: Problem, placed: Sequence[Placed], event: str, site: int) -> float:
+    """The longest window of the operators at a site that read an event."""
+    reading = [operator for operator, where in zip(problem.operators, placed, strict=True)
+               if where.site == site and event in operator.events]  # fmt: skip
+    return max((operator.window_s for operator in reading), default=0.0)
 
 
 def way_of(network: Network, flow: LinkFlow) -> list[int]:

@@ -48,6 +48,7 @@ from situ.runtime.sites.messages import (
     ControlAnswer,
     ControlMessage,
     Go,
+    PlanQuestion,
     Prepare,
     StatusQuestion,
     StatusReport,
@@ -287,7 +288,7 @@ class SiteProcess:
 
     def _receive(self, peer: str, frame: Frame) -> None:
         message = message_of(frame.header, frame.body)
-        if isinstance(message, Prepare | Go | Abort | StatusQuestion):
+        if isinstance(message, Prepare | Go | Abort | StatusQuestion | PlanQuestion):
             raise FrameError("sites do not control each other")
         self._received["frames"] += 1
         self._received["bytes"] += len(frame.body)
@@ -317,7 +318,7 @@ class SiteProcess:
         if name != MESSAGE:
             raise SituError(f"a site does not know how to {name!r}", remedy="Is this situ as new as that of the site?")
         message = message_of(request)
-        if not isinstance(message, Prepare | Go | Abort | StatusQuestion):
+        if not isinstance(message, Prepare | Go | Abort | StatusQuestion | PlanQuestion):
             raise FrameError(f"{request.get('kind')} is no request")
         header, _ = message_to_parts(self.ask(message))
         return header | ({"process": self.figures()} if isinstance(message, StatusQuestion) else {})

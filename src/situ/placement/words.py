@@ -1,0 +1,88 @@
+"""What sites say to each other beside events and requests, so that a plan is right: promises how far time has come,
+questions for them, and acknowledgements (docs/sites.md). They are messages, too.
+
+- A request is answered, and its reader is told when its range is over: two promises.
+- An operator to which everything is pushed reads events in the order of time. Each event waits until all other origins
+  have passed its time, and those that do not say so by themselves are asked; an open question does for what comes until
+  it is answered. An operator that pulls asks only those whose events were pushed, for each burst of its matches. A
+  question is answered by a promise.
+- What came is acknowledged, and what comes soon after it by the same word: events, and ends of ranges.
+
+Checked by counting on simulated sites (`python -m situ.bench.prediction --on-sites`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from situ.placement.plan import Placed
+from situ.placement.problem import Problem
+
+#: Who waits for time asks after so long (`ask` of the sites' settings), in seconds.
+ASKS_AFTER_S = 0.02
+#: What came is acknowledged after so long (`acknowledge` of the sites' settings), in seconds.
+ACKNOWLEDGED_AFTER_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Per second, between an origin and a reader: questions and acknowledgements go to the origin, promises come from
+    it."""
+
+    questions: float = 0.0
+    promises: float = 0.0
+    acknowledgements: float = 0.0
+
+
+def words_of(events_per_s: float, requests_per_s: float, questions_per_s: float, window_s: float = 0.0) -> Words:
+    """What is said beside events and requests, where a reader asks an origin so often how far time has come. Of pulled
+    events, those of a request come within its window.
+
+    >>> words_of(0.0, 1.0, 0.0).promises
+    2.0
+    """
+    if requests_per_s and window_s:  # one word for the end of the range, and for what comes shortly before it
+        within_per_s = events_per_s / requests_per_s / window_s
+        apart_s = max(0.0, window_s - ACKNOWLEDGED_AFTER_S)
+        told = requests_per_s * (1 + within_per_s * apart_s / (1 + within_per_s * ACKNOWLEDGED_AFTER_S))
+    else:
+        told = events_per_s / (1 + events_per_s * ACKNOWLEDGED_AFTER_S)
+    return Words(questions_per_s, 2 * requests_per_s + questions_per_s, told)
+
+
+def questions_of(problem: Problem, placed: Sequence[Placed]) -> dict[tuple[str, int, int], float]:
+    """By event type, origin and reader, how often per second the reader asks how far time has come. A site asks an
+    origin once for all of its operators: the one that asks most often counts."""
+    questions: dict[tuple[str, int, int], float] = {}
+    for number, (operator, where) in enumerate(zip(problem.operators, placed, strict=True)):
+        latency_ns = problem.network.ways_from(where.site).latency_ns
+        origins = _origins(problem, placed, number)
+        together = sum(origins.values())
+        for (event, site), rate in origins.items():
+            causes = together - rate if len(where.steps) == 1 else problem.bursts[operator.name]
+            open_s = ASKS_AFTER_S + int(latency_ns[site]) / 1e9
+            if site != where.site:
+                key = event, site, where.site
+                questions[key] = max(questions.get(key, 0.0), causes / (1 + causes * open_s))
+    return questions
+
+
+def _origins(problem: Problem, placed: Sequence[Placed], number: int) -> dict[tuple[str, int], float]:
+    """By event type and site, how often an operator is pushed events. What an operator at the same site makes of pushed
+    events comes as late as these."""
+    operator, where = problem.operators[number], placed[number]
+    shares = {read.event: read.share for read in operator.reads}
+    origins: dict[tuple[str, int], float] = {}
+    for event in dict.fromkeys(operator.inputs[k].event for k in where.steps[0]):
+        if event not in problem.number:
+            sources = problem.sources[event]
+            for site, rate in zip(sources.sites.tolist(), sources.rates_per_s.tolist(), strict=True):
+                origins[event, site] = rate * shares[event]
+            continue
+        writer = problem.number[event]
+        if placed[writer].site == where.site and len(placed[writer].steps) == 1:
+            origins |= _origins(problem, placed, writer)
+        else:
+            origins[event, placed[writer].site] = problem.rates[event] * shares[event]
+    return origins
