@@ -24,7 +24,7 @@ class OwnFiles:
     def accepts(self, question: Question) -> bool:
         if question.arriving or not self.in_slices:
             return not question.arriving
-        plan = plan_on_spark(question.graph)
+        plan = plan_on_spark(question.graph, tallies=False)
         return plan_reach_us(plan) is not None and not functions_used(question.graph, default)
 
     def run(self, question: Question, rng: random.Random) -> Found:

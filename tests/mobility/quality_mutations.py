@@ -1,18 +1,24 @@
-"""Wrong ways to judge spans, each of which the comparison with the definition must see.
+"""Wrong ways to judge spans, each of which the worked case and the comparison with the definition must see.
 
-`python -m mobility.quality_mutations NAME`, without the JIT, ends with 0 if the mutation is caught, and with 3 if not.
+Without the JIT: `python -m mobility.quality_mutations` prints for each of them how many worked cases see it;
+`python -m mobility.quality_mutations NAME` ends with 0 if the random cases see that one, and with 3 if not.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mobility.sharing_cases import SAYING_SCHEMA, cases_of
+from mobility.quality_by_words import Shared
+from mobility.sharing_cases import SAYING_SCHEMA, SharingCase, cases_of
 from mobility.test_quality import RULES, run_whole, same
+from mobility.test_quality_worked_case import CASES, is_as_by_hand
 from situ.core.time import END
 from situ.reuse import regions
 
@@ -62,20 +68,47 @@ MUTATIONS: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
-def is_caught(name: str) -> bool:
+@contextmanager
+def mutated(name: str) -> Iterator[None]:
     function, mutant = MUTATIONS[name]
+    original = getattr(regions, function)
     setattr(regions, function, mutant)
+    try:
+        yield
+    finally:
+        setattr(regions, function, original)
+
+
+def caught_by_hand(name: str) -> int:
+    """How many worked cases see a mutation."""
+    with mutated(name):
+        return sum(_differs(partial(is_as_by_hand, case)) for case in CASES.values())
+
+
+def is_caught(name: str) -> bool:
+    """Whether random cases see a mutation."""
     for block in range(BLOCKS):
         for case in cases_of(np.random.default_rng([block, 77]), [*RULES]):
             expected, _ = case.truth()
-            try:
-                found, _ = run_whole(case.text, case.events, SAYING_SCHEMA)
-            except (AssertionError, IndexError, ValueError):
-                return True
-            if not same(found, expected):
-                return True
+            with mutated(name):
+                if _differs(partial(_is_as_by_words, case, expected)):
+                    return True
     return False
 
 
+def _is_as_by_words(case: SharingCase, expected: list[Shared]) -> bool:
+    return same(run_whole(case.text, case.events, SAYING_SCHEMA)[0], expected)
+
+
+def _differs(is_same: Callable[[], bool]) -> bool:
+    try:
+        return not is_same()
+    except (AssertionError, IndexError, ValueError):
+        return True
+
+
 if __name__ == "__main__":
-    sys.exit(0 if is_caught(sys.argv[1]) else 3)
+    if len(sys.argv) == 1:
+        print(json.dumps({name: caught_by_hand(name) for name in MUTATIONS}))
+    else:
+        sys.exit(0 if is_caught(sys.argv[1]) else 3)

@@ -104,6 +104,12 @@ def is_shared_once(totals: Totals) -> bool:
     return (totals.interests, totals.covered, totals.regions, totals.fallbacks) == (2, 1, 2, 1)
 
 
+def is_as_by_hand(case: WorkedCase) -> bool:
+    """Whether the embedded engine gives what is so by hand, of all rows at once."""
+    outputs = Engine(case.text).run(TABLES)
+    return same([row for output in outputs for row in shared_rows(output.complex_events["Near"])], case.expected)
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=[*CASES])
 def test_the_embedded_engine_gives_what_is_so_by_hand(case: WorkedCase) -> None:
     assert sum(row[0] == "B" for row in CASES["events"].expected) == 110

@@ -22,7 +22,7 @@ ROWS, KEYS, SEED = 1_000_000, 1_000, 1
 #: One event in so many is a c.
 RARE = 2_000
 #: Events of ten keys, a second apart, whose matches are counted.
-COUNTED = 20_000
+COUNTED = 200_000
 #: Warm events that are fed alone.
 ALONE = 2_000
 STREAM = "stream E(id int, key int, type int, ts timestamp) time ts order id"

@@ -47,19 +47,19 @@ _LOOK_S = 1.0
 # ---- GÉANT
 
 
-def exfiltration_events(statistics: Statistics) -> dict[str, pa.Table]:
-    """An hour of events as the example's `generate.py` makes them, with the column `country`."""
+def exfiltration_events(statistics: Statistics, seconds: float = SECONDS, hosts: int = 20) -> dict[str, pa.Table]:
+    """An hour of events, or less, as the example's `generate.py` makes them, with the column `country`."""
     rng = np.random.default_rng(SEED)
     made = {}
     for stream, by_site in statistics.rates.items():
-        counts = rng.poisson(np.array([*by_site.values()]) * SECONDS)
+        counts = rng.poisson(np.array([*by_site.values()]) * seconds)
         countries = np.repeat([*by_site], counts)
-        times_us = rng.integers(0, round(SECONDS * 1e6), len(countries))
-        hosts = rng.integers(0, 20, len(countries))
+        times_us = rng.integers(0, round(seconds * 1e6), len(countries))
+        of_host = rng.integers(0, hosts, len(countries))
         chance = rng.uniform(size=len(countries))
         columns = {
             "country": pa.array(countries),
-            "host": pa.array([f"host{host}" for host in hosts]),
+            "host": pa.array([f"host{host}" for host in of_host]),
             "ts": pa.array(times_us).cast(pa.timestamp("us", tz="UTC")),
         }
         columns |= {

@@ -205,11 +205,12 @@ def _simulated_sites(say: Say) -> Iterator[BenchFigure]:
 
 
 def _pulling(say: Say) -> Iterator[BenchFigure]:
-    """Measures plans that pull; `python -m situ.bench.pulling` has these alone."""
-    from situ.bench import pulling
+    """Measures plans that pull; `python -m situ.bench.pulling` and `python -m situ.bench.live_sites` have these."""
+    from situ.bench import live_sites, pulling
     from situ.bench.sections import figures_of
 
     yield from figures_of(pulling.SECTIONS, say)
+    yield from figures_of(live_sites.SECTIONS, say)
 
 
 def _situ_bench(engine: Engine, workload: Workload, *options: str) -> dict[str, Any]:

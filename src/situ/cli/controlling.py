@@ -8,7 +8,18 @@ from situ.cli.site_options import ControlOptions
 from situ.core.errors import InputError
 
 if TYPE_CHECKING:
+    from situ.network.network import Network
     from situ.runtime.sites.process.deploying import Control
+
+
+def network_of(options: ControlOptions) -> Network:
+    """The network whose sites the options name."""
+    from situ.network.load import load_network
+
+    if options.directory is not None:
+        return load_network(options.directory / "network.json")
+    assert options.network is not None, "control_of has asked for it"
+    return load_network(options.network)
 
 
 def control_of(options: ControlOptions) -> Control:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from situ.cli.controlling import control_of
+from situ.cli.controlling import control_of, network_of
 from situ.cli.run_options import time_given
 from situ.cli.site_options import AFTER, DeployOptions, StopOptions
 from situ.cli.site_plans import plan_in_file, with_live
@@ -13,10 +13,15 @@ from situ.core.errors import InputError, SituError
 from situ.core.time import BEGINNING, parse_duration
 from situ.runtime.sites.deployed_plan import DeployedPlan
 
+if TYPE_CHECKING:
+    from situ.runtime.sites.process.deploying import Control
+
 
 def deploy_file(options: DeployOptions) -> dict[str, Any]:
     """Gives the plan in a file to all sites that it concerns; says what became of it."""
+    from situ.runtime.sites.carrying import carried_on, reasons_to_begin_anew
     from situ.runtime.sites.deployment import concerned_sites
+    from situ.runtime.sites.ways import with_ways
 
     plan, control = with_live(plan_in_file(options.plan), options.live or []), control_of(options.control)
     unknown = sorted({*plan.sites} - {*control.addresses})
@@ -32,9 +37,22 @@ def deploy_file(options: DeployOptions) -> dict[str, Any]:
         if not isinstance(report, SituError)
     }
     plan = _as_next_version(plan, reports, options.at)
+    before = None if options.anew else _running_plan(control, reports)
+    reasons = {} if before is None else reasons_to_begin_anew(plan, before)
+    if before is not None:
+        plan = carried_on(plan, before)
+        plan = with_ways(plan, network_of(options.control)) if plan.ways else plan
     runs_at = {site for site, report in reports.items() if report["versions"]}
     deployment = control.deploy(plan, tuple(sorted({*concerned_sites(plan), *runs_at})))
-    return {"version": plan.version, "sites": list(deployment.sites), "words": deployment.words()}
+    words = [deployment.words(), *(f"{name} begins without state: {why}" for name, why in sorted(reasons.items()))]
+    return {"version": plan.version, "sites": list(deployment.sites), "anew": reasons, "words": "\n".join(words)}
+
+
+def _running_plan(control: Control, reports: dict[str, dict[str, Any]]) -> DeployedPlan | None:
+    """The newest plan that runs."""
+    running = max((report["version"] for report in reports.values()), default=0)
+    site = next((site for site, report in reports.items() if str(running) in report["versions"]), None)
+    return None if site is None else control.running_plan(site)
 
 
 def _as_next_version(plan: DeployedPlan, reports: dict[str, dict[str, Any]], at: str | None) -> DeployedPlan:

@@ -190,6 +190,9 @@ class DeployOptions:
             show_default=False,
         ),
     ] = None
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Let all operators begin without state, also those that stay as they are.")
+    ] = False
     live: Live = None
     control: ControlOptions = field(default_factory=ControlOptions)
     as_json: AsJson = False

@@ -40,6 +40,19 @@ def operators_in(tables: Mapping[str, pa.Table]) -> set[str]:
     return {*tables[_LOWS].column("name").to_pylist()}
 
 
+def as_one(taken: Iterable[Mapping[str, pa.Table]], passed: int) -> dict[str, pa.Table]:
+    """The states of operators that were taken one by one, as one that a flow can be restored from, at which time had
+    passed up to `passed` at most."""
+    tables: dict[str, pa.Table] = {}
+    lows = []
+    for state in taken:
+        tables |= state
+        lows.append(state[_LOWS])
+    joined = pa.concat_tables(lows)
+    times = pc.min_element_wise(joined.column("time"), pa.scalar(passed, pa.int64()))
+    return tables | {_LOWS: joined.set_column(1, "time", times)}
+
+
 @dataclass
 class Flow:
     """Runs operators, inputs first. `threads` are shared by operators that do not read each other; `chosen`: by

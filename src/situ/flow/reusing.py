@@ -117,12 +117,14 @@ class ReusingFlow(MovingFlow):
         self._complex_events.waiting = [complex_events] if len(complex_events) else []
         regions = self._regions_closed.and_(regions)
         until_us = self._due_until(active, regions, services, passed)
-        delivered = self._to_interests(active, regions, services, until_us, grid, complex_events)
+        delivered = self._nothing
+        if len(complex_events):
+            delivered = self._to_interests(active, regions, services, until_us, grid, complex_events)
         self._end(active, regions, services, until_us, passed)
         self._count(switch, active, grid, passed)
         self._passed = passed
         self._forget(passed)
-        return in_spatiotemporal_order(delivered)
+        return delivered
 
     def _read(self, passed: int) -> None:
         """Put the events that time has passed into the event store, and let spans be judged by them."""
@@ -331,7 +333,7 @@ class ReusingFlow(MovingFlow):
         self, active: Active, regions: ServingRegions, services: Services, until_us: I64, grid: JudgedGrid,
         complex_events: Batch,
     ) -> Batch:  # fmt: skip
-        """The complex events that are due, for each interest those of the spans that its regions serve."""
+        """The complex events that are due, for each interest those of the spans that its regions serve, in order."""
         keys = complex_events.columns[INTEREST].to_numpy()
         order = np.lexsort((complex_events.times, keys))
         of_interest = np.searchsorted(active.keys, services.interests)
@@ -353,7 +355,8 @@ class ReusingFlow(MovingFlow):
         batch.columns[INTEREST] = pa.array(active.keys[whose])
         own = (interests.consumer.take(pa.array(whose)), pa.array(interests.number[whose]), pa.array(precision),
                pa.array(recall), owners.consumer.take(pa.array(region)), pa.array(owners.number[region]))  # fmt: skip
-        return Batch(batch.times, batch.columns | dict(zip((*DELIVERED, *QUALITY, *FOUND_IN), own, strict=True)))
+        columns = batch.columns | dict(zip((*DELIVERED, *QUALITY, *FOUND_IN), own, strict=True))
+        return in_spatiotemporal_order(Batch(batch.times, columns))
 
     def _begins(self, complex_events: Batch) -> I64:
         """When the spans of complex events begin."""

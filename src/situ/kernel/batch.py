@@ -118,16 +118,20 @@ class Batch:
         """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""
         if not conditions:
             return None
-        if conditions not in self.masks and self.marks is not None:
-            self.masks[conditions] = self.marks.mask(conditions)
-        if conditions not in self.masks and conditions in self.accepted:
-            mask = self.masks[conditions] = np.zeros(len(self), np.bool_)
+        mask = self.masks.get(conditions)  # to hash conditions takes as long as to judge a few rows
+        if mask is not None:
+            return mask
+        if self.marks is not None:
+            mask = self.marks.mask(conditions)
+        elif self.accepted and conditions in self.accepted:
+            mask = np.zeros(len(self), np.bool_)
             mask[self.accepted[conditions]] = True
-        if conditions not in self.masks:
+        else:
             rows = BatchRows(self)
             judged = [evaluate_condition(condition, rows, **calls) for condition in conditions]
-            self.masks[conditions] = np.logical_and.reduce(judged) if len(judged) > 1 else judged[0]
-        return self.masks[conditions]
+            mask = np.logical_and.reduce(judged) if len(judged) > 1 else judged[0]
+        self.masks[conditions] = mask
+        return mask
 
     def can_judge(self, conditions: tuple[Expression, ...]) -> bool:
         """Whether the columns that conditions read are at hand."""

@@ -46,7 +46,8 @@ class Interests:
     def take(self, rows: np.ndarray) -> Interests:
         """Some of them: rows by number, or marked."""
         chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        consumer = self.consumer.take(pa.array(chosen))
+        # Most of the time nobody is taken; then there is nothing to copy.
+        consumer = self.consumer.take(pa.array(chosen)) if len(chosen) else self.consumer[:0]
         number, start_us, end_us = (values[chosen] for values in (self.number, self.start_us, self.end_us))
         least = None if self.least is None else self.least[chosen]
         return Interests(consumer, number, start_us, end_us, self.x[chosen], self.y[chosen], least)

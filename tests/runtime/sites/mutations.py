@@ -12,6 +12,7 @@ import pytest
 
 from runtime.sites.storm import random_storm, run_storm, unjournalled
 from situ.core.time import BEGINNING, END
+from situ.flow.flow import Flow
 from situ.runtime.sites import admission
 from situ.runtime.sites.actions import Send
 from situ.runtime.sites.admission import rows_between
@@ -182,6 +183,90 @@ def found_twice() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def waiting_events_doubled() -> Iterator[None]:
+    original = Flow.take
+
+    def take(self: Flow, name: str) -> Any:
+        taken = original(self, name)
+        return {key: pa.concat_tables([table] * (1 + key.startswith("inbox/"))) for key, table in taken.items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Flow, "take", take)
+        yield
+
+
+@contextmanager
+def state_one_microsecond_off() -> Iterator[None]:
+    original = EmbeddedHost.end_at
+
+    def end_at(self: EmbeddedHost, until_us: int, carried: Any) -> None:
+        original(self, until_us + 1, carried)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmbeddedHost, "end_at", end_at)
+        yield
+
+
+@contextmanager
+def waiting_events_left_behind() -> Iterator[None]:
+    original = Flow.take
+
+    def take(self: Flow, name: str) -> Any:
+        return {key: table for key, table in original(self, name).items() if not key.startswith("inbox/")}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Flow, "take", take)
+        yield
+
+
+@contextmanager
+def state_left_behind() -> Iterator[None]:
+    def begin(self: EmbeddedHost, states: Any, since_us: int) -> None:
+        pass
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmbeddedHost, "begin", begin)
+        yield
+
+
+@contextmanager
+def ended_before_it_is_decided() -> Iterator[None]:
+    original = RunningVersion.step
+
+    def step(self: RunningVersion, number: int, now: float, is_decided: bool = True) -> Any:
+        return original(self, number, now, True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunningVersion, "step", step)
+        yield
+
+
+@contextmanager
+def waiting_rows_forgotten() -> Iterator[None]:
+    """What waited for a state is not read again after a restart."""
+
+    def read_again(self: RunningVersion, rows_of: Any) -> None:
+        pass
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunningVersion, "read_again", read_again)
+        yield
+
+
+#: Mutations of what versions carry on; storms that carry catch them.
+CARRYING: dict[str, Callable[[], object]] = {
+    mutation.__name__: mutation
+    for mutation in (
+        waiting_events_doubled,
+        state_one_microsecond_off,
+        waiting_events_left_behind,
+        state_left_behind,
+        ended_before_it_is_decided,
+        waiting_rows_forgotten,
+    )
+}
+
 #: Mutations of what pulls; storms with pulls catch them.
 PULLING: dict[str, Callable[[], object]] = {
     mutation.__name__: mutation
@@ -195,17 +280,21 @@ PULLING: dict[str, Callable[[], object]] = {
     )
 }
 
-MUTATIONS: dict[str, Callable[[], object]] = {
-    mutation.__name__: mutation
-    for mutation in (
-        acknowledge_before_commit,
-        promise_before_commit,
-        position_not_stored,
-        batch_taken_twice,
-        credit_on_processing,
-        version_cut_one_microsecond_off,
-    )
-} | PULLING
+MUTATIONS: dict[str, Callable[[], object]] = (
+    {
+        mutation.__name__: mutation
+        for mutation in (
+            acknowledge_before_commit,
+            promise_before_commit,
+            position_not_stored,
+            batch_taken_twice,
+            credit_on_processing,
+            version_cut_one_microsecond_off,
+        )
+    }
+    | PULLING
+    | CARRYING
+)
 
 
 #: Storms pass sooner, if nothing is wrong.
@@ -216,7 +305,7 @@ def is_caught(name: str, seed: int) -> bool:
     """Whether a storm of a seed finds out that the core is wrong in this way."""
     with MUTATIONS[name]():  # type: ignore[attr-defined]
         try:
-            run_storm(random_storm(seed, pulls=name in PULLING), LIMIT_S)
+            run_storm(random_storm(seed, pulls=name in PULLING, carries=name in CARRYING), LIMIT_S)
         except Exception:  # whatever it is: results, promises, numbers, no progress
             return True
     return False

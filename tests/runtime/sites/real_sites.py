@@ -79,14 +79,15 @@ PULLED = Setting(
 )
 
 
-def six_hosts() -> Setting:
-    """Six hosts of PlanetLab, with the latencies that were measured between them."""
+def six_hosts(pulled: bool = False) -> Setting:
+    """Six hosts of PlanetLab, with the latencies that were measured between them; doors are pushed, or pulled."""
     file = Path(__file__).parents[2] / "network" / "data" / "planetlab_12_hosts_rtt_ms.parquet"
     whole = load_network(file)
     a, b, c, d, e, f = names = whole.names[:6]
     links = tuple(link for link in whole.links if {link.a, link.b} <= {*names})
     network = Network(whole.sites[:6], links)
-    places = {"Rise": OperatorPlace(d), "Draught": OperatorPlace(e), "Calm": OperatorPlace(d)}
+    steps = (("Rise",), ("Door",)) if pulled else ()
+    places = {"Rise": OperatorPlace(d), "Draught": OperatorPlace(e, steps), "Calm": OperatorPlace(d)}
     return Setting(network, {"Reading": (a, b, c), "Door": (b, d)}, places, f, scale=1.0)
 
 

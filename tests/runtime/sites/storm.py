@@ -1,6 +1,7 @@
 """Storms: random queries, places, streams, versions and faults for simulated sites, and what must hold in all of them.
 
-The truth is the embedded engine's `run` on the rows that were admitted, version by version.
+The truth is the embedded engine's `run` on the rows that were admitted: of operators that are carried on, on those of
+all versions that carry them; of the others, version by version.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 from runtime.comparison import _rows, counted
 from runtime.sites.pulling import STREAMS, pulling_query, pulling_streams, random_steps
 from silences import quiet_scenario
+from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
 from situ.graph.query import Query, Stream
@@ -25,6 +27,7 @@ from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse
 from situ.network.network import Link, Network, Site
 from situ.runtime.embedded import Engine
+from situ.runtime.sites.carrying import carried_on
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
 from situ.runtime.sites.deployment import Deployment, concerned_sites
 from situ.runtime.sites.journal import JournalCommit
@@ -42,7 +45,8 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Storm:
-    """Everything that one seed says. `pieces` are by site, stream and source."""
+    """Everything that one seed says. `pieces` are by site, stream and source; `networks` those of plans with ways.
+    `carries`: operators that stay as they are go on with their state."""
 
     seed: int
     plans: tuple[DeployedPlan, ...]
@@ -51,10 +55,14 @@ class Storm:
     punctual: bool
     faults: Faults
     settings: Settings
+    networks: tuple[Network | None, ...]
+    carries: bool = False
     spark: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
+        if self.carries:
+            return SITES
         return tuple(sorted({site for plan in self.plans for site in plan.sites}))
 
 
@@ -85,7 +93,7 @@ def random_streams(rng: random.Random, streams: Sequence[Stream], may_idle: bool
 
 def random_plan(
     rng: random.Random, version: int, query: Query, sources: dict[str, tuple[str, ...]], live: frozenset[str]
-) -> DeployedPlan:
+) -> tuple[DeployedPlan, Network | None]:
     graph = resolve(query)
     sites = rng.sample(SITES, rng.randint(1, len(SITES)))
     operators = {
@@ -94,7 +102,8 @@ def random_plan(
     }
     results = tuple(rng.sample(SITES, rng.choice([1, 1, 1, 2])))
     plan = DeployedPlan(version, unparse(query), sources, operators, results, bounded=True, live=live)
-    return with_ways(plan, random_network(rng)) if rng.random() < 0.5 else plan
+    network = random_network(rng) if rng.random() < 0.5 else None
+    return (plan if network is None else with_ways(plan, network)), network
 
 
 def random_network(rng: random.Random) -> Network:
@@ -124,8 +133,22 @@ def table_of(stream: Stream, rows: list[Row]) -> pa.Table:
     return pa.table({a.name: pa.array([row[a.name] for row in rows], to_arrow(a.type)) for a in stream.attributes})
 
 
-def random_storm(seed: int, versions: int | None = None, calm: bool = False, pulls: bool = False) -> Storm:
-    """What a seed says. `pulls`: of plans whose operators pull; else some do, by chance."""
+def with_another_rule(rng: random.Random, query: Query) -> Query:
+    """A query and one rule more, which may read what the others make; the query itself, if that does not fit."""
+    other = random_query(rng, query.streams, pulls=False)
+    more = replace(query, subscriptions=(*query.subscriptions, replace(other.subscriptions[0], name="More")))
+    try:
+        resolve(more)
+    except SituError:
+        return query
+    return more
+
+
+def random_storm(
+    seed: int, versions: int | None = None, calm: bool = False, pulls: bool = False, carries: bool = False
+) -> Storm:
+    """What a seed says. `pulls`: of plans whose operators pull; else some do, by chance. `carries`: of several versions
+    in which most operators stay as they are."""
     rng = random.Random(f"storm {seed}")
     punctual = rng.random() < 0.5
     may_idle = not punctual and rng.random() < 0.4
@@ -133,9 +156,13 @@ def random_storm(seed: int, versions: int | None = None, calm: bool = False, pul
     streams = random_streams(rng, first.streams, may_idle)
     live = frozenset(s.name for s in streams if not punctual and rng.random() < 0.15)
     sources = {stream.name: tuple(sorted(rng.sample(SITES, rng.choice([1, 1, 2])))) for stream in streams}
-    count = versions or rng.choice([1, 1, 2, 3])
+    count = versions or rng.choice([2, 3, 4] if carries else [1, 1, 2, 3])
     queries = [replace(first, streams=streams)]
-    queries += [random_query(rng, streams, pulls) if rng.random() < 0.6 else queries[0] for _ in range(count - 1)]
+    for _ in range(count - 1):
+        if rng.random() < (0.1 if carries else 0.6):
+            queries.append(random_query(rng, streams, pulls))
+        else:
+            queries.append(with_another_rule(rng, queries[0]) if carries and rng.random() < 0.4 else queries[0])
     rows = make_rows(rng.choice, STREAMS, most=30) if pulls else make_rows(rng.choice, most=18)
     pieces: dict[tuple[str, str, str], list[pa.Table]] = {}
     for stream in streams:
@@ -146,9 +173,10 @@ def random_storm(seed: int, versions: int | None = None, calm: bool = False, pul
         for key, of_source in dealt.items():
             pieces[key] = cut(rng, stream, random_arrivals(rng, of_source, stream, punctual))
     times = sorted({row["ts"] for of_stream in rows.values() for row in of_stream}) or [0]
-    plans = []
+    plans, networks = [], []
     for number, query in enumerate(queries, 1):
-        plan = random_plan(rng, number, query, sources, live)
+        plan, network = random_plan(rng, number, query, sources, live)
+        networks.append(network)
         later = times[len(times) * (number - 1) // (count + 1) :]  # what has been handed on would be refused
         starts_us = BEGINNING if number == 1 else rng.choice(later) * SECOND + rng.choice([0, 0, 1])
         plans.append(plan.starting_at(starts_us))
@@ -160,6 +188,8 @@ def random_storm(seed: int, versions: int | None = None, calm: bool = False, pul
         punctual,
         Faults() if calm else random_faults(rng),
         random_settings(rng),
+        tuple(networks),
+        carries,
     )
 
 
@@ -279,7 +309,12 @@ class Deployer:
         if not self.waiting:
             self.world.deployments[0].phase = "running"
             return
-        self._deploy(self.waiting.pop(0))
+        plan = self.waiting.pop(0)
+        if self.storm.carries and self.running:
+            network = self.storm.networks[self.storm.plans.index(plan)]
+            plan = carried_on(plan, self.running[-1])
+            plan = plan if network is None else with_ways(plan, network)
+        self._deploy(plan)
 
     def _deploy(self, plan: DeployedPlan) -> None:
         word = str(len(self.world.deployments))
@@ -343,24 +378,55 @@ def check_rows(storm: Storm, world: World, ledger: Ledger) -> None:
 
 
 def check_results(plans: list[DeployedPlan], world: World, ledger: Ledger) -> None:
-    """Each version found what the embedded engine finds in its rows, which lie in its time."""
+    """Each version has rows of its time alone, gave the same to all who want results, and each operator found, in the
+    versions that carry it on, what the embedded engine finds in their rows."""
     ends = [plan.starts_us for plan in plans[1:]] + [END]
+    found: list[dict[str, Counter[tuple[Any, ...]]]] = []
     for plan, ends_us in zip(plans, ends, strict=True):
         graph = resolve(parse(plan.query))
-        rows = {}
         for stream in graph.streams:
-            batches = ledger.admitted[plan.version, stream.name]
-            times = [t for batch in batches for t in times_us(batch).tolist()]
+            times = [t for batch in ledger.admitted[plan.version, stream.name] for t in times_us(batch).tolist()]
             assert all(plan.starts_us <= t < ends_us for t in times), (plan.version, plan.starts_us, ends_us, times)
-            of_stream = [row for batch in batches for row in batch.to_pylist()]
-            rows[stream.name] = table_of(stream, [
-                {a.name: row.get(a.name) for a in stream.attributes} | {"ts": t // SECOND}
-                for row, t in zip(of_stream, times, strict=True)])  # fmt: skip
+        at_sites = [found_at(world.sites[site], plan, graph) for site in plan.results]
+        assert all(one == at_sites[0] for one in at_sites), f"version {plan.version}"
+        found.append(at_sites[0])
+    for versions, names in spans(plans).items():
+        graph = resolve(parse(plans[versions[0]].query))
+        rows = {
+            stream.name: admitted_rows(stream, [plans[n].version for n in versions], ledger) for stream in graph.streams
+        }
         want = counted(graph, Engine(graph).run(rows))
-        for site in plan.results:
-            assert found_at(world.sites[site], plan, graph) == {
-                name: found for name, found in want.items() if is_result(graph, name)
-            }, f"version {plan.version} at {site}"
+        for name in (name for name in want if is_result(graph, name) and name.removesuffix(" timed out") in names):
+            of_versions = [found[number].get(name, Counter()) for number in versions]
+            assert sum(of_versions, Counter()) == want[name], f"{name} in versions {[n + 1 for n in versions]}"
+
+
+def spans(plans: list[DeployedPlan]) -> dict[tuple[int, ...], set[str]]:
+    """The operators that are carried through the same versions, with all that they are made of. Those that read what
+    began before them, or goes on after them, are in no span: what they are given depends on when it was decided."""
+    graphs = [resolve(parse(plan.query)) for plan in plans]
+    span_of: dict[tuple[int, str], tuple[int, ...]] = {}
+    for number, plan in enumerate(plans):
+        for name, place in plan.operators.items():
+            before = span_of[number - 1, name] if place.carried_from is not None else ()
+            span = (*before, number)
+            span_of |= {(n, name): span for n in span}
+    spans: dict[tuple[int, ...], set[str]] = defaultdict(set)
+    for (number, name), span in span_of.items():
+        made_of = graphs[number].needed(name) & plans[number].operators.keys()
+        if all(span_of[number, each] == span for each in made_of):
+            spans[span].add(name)
+    return spans
+
+
+def admitted_rows(stream: Stream, versions: list[int], ledger: Ledger) -> pa.Table:
+    """The rows of a stream that were admitted in some versions."""
+    batches = [batch for version in versions for batch in ledger.admitted[version, stream.name]]
+    times = [t for batch in batches for t in times_us(batch).tolist()]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return table_of(stream, [
+        {a.name: row.get(a.name) for a in stream.attributes} | {"ts": t // SECOND}
+        for row, t in zip(rows, times, strict=True)])  # fmt: skip
 
 
 def is_result(graph: Any, name: str) -> bool:
@@ -381,6 +447,8 @@ def found_at(machine: SimulatedSite, plan: DeployedPlan, graph: Any) -> dict[str
 def check_journals(storm: Storm, world: World) -> None:
     """What is over is forgotten, but for what a snapshot is not worth yet."""
     for machine in world.sites.values():
+        if machine.site is None and not any(machine.name in each.plan.sites for each in world.deployments):
+            continue
         assert machine.site is not None
         buffers = [name for version in machine.site.versions.values() for name in version.buffers]
         assert not any(machine.site.versions[name.version].buffered_size(name) for name in buffers), machine.name

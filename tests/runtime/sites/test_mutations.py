@@ -14,6 +14,10 @@ TRIED_FIRST = {
     "pull_window_one_microsecond_short": (28, 37),
     "asked_before_commit": (121,),
     "answered_twice": (69, 102),
+    "waiting_events_doubled": (87,),
+    "waiting_events_left_behind": (87,),
+    "state_one_microsecond_off": (68,),
+    "state_left_behind": (17,),
 }
 #: The rarest is caught by one storm in some hundred: that none of so many does is hardly chance.
 STORMS = 400

@@ -100,31 +100,33 @@ def test_kills_at_named_points(tmp_path: Path, point: str, number: int, setting:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("name", ["north", "town"])
-def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("setting", [THREE, PULLED], ids=["pushed", "pulled"])
+def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, name: str, setting: Setting) -> None:
     files = write_events(tmp_path, rows=5_000, seed=11)
-    with local_sites(tmp_path, files, {name: ("full", 150_000)}) as sites:
-        assert run_to_end(sites) == 1
+    with local_sites(tmp_path, files, {name: ("full", 150_000)}, setting) as sites:
+        assert run_to_end(sites, setting=setting) == 1
         said = (sites.sites[name].directory / "log.txt").read_text()
     assert "cannot be written" in said or "disk" in said, said
     assert results(tmp_path / "out") == expected(files)
 
 
 @pytest.mark.storm
-def test_a_directory_that_is_set_back_is_refused_by_those_who_are_ahead(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", [THREE, PULLED], ids=["pushed", "pulled"])
+def test_a_directory_that_is_set_back_is_refused_by_those_who_are_ahead(tmp_path: Path, setting: Setting) -> None:
     files = write_events(tmp_path, rows=5_000, seed=9)
-    with local_sites(tmp_path, files, {"north": ("read", 5)}) as sites:
+    with local_sites(tmp_path, files, {"north": ("read", 5)}, setting) as sites:
         control = Control(sites.control, sites.addresses)
         journal = sites.sites["north"].directory / "journal"
         sites.kill("north")
         shutil.copytree(journal, tmp_path / "old copy")
         sites.start(["north"])
-        control.deploy(plan(), NETWORK.names)
+        control.deploy(setting.plan(), NETWORK.names)
         until(lambda: bool(control.status("town")) and "north" in sites.ended())
         read = control.status("town")["versions"]["1"]["read"]  # of Reading, what the rule wants
         assert any(log["committed"] for name, log in read.items() if name.startswith("events/Reading"))
         shutil.rmtree(journal)
         shutil.copytree(tmp_path / "old copy", journal)
         sites.start(["north"])
-        control.deploy(plan(), NETWORK.names)  # it knows of none any more
+        control.deploy(setting.plan(), NETWORK.names)  # it knows of none any more
         until(lambda: "set back" in control.status("town")["peers"]["north"])
         assert control.status("south")["peers"]["town"] == "heard"

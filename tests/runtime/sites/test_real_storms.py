@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 
 from runtime.sites.real_sites import (
     NETWORK,
+    PULLED,
+    THREE,
+    Setting,
     expected,
     is_over,
     local_sites,
@@ -25,7 +29,9 @@ from runtime.sites.real_sites import (
     write_events,
 )
 from situ.core.errors import SituError
+from situ.core.time import BEGINNING, END
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
+from situ.runtime.sites.messages import LogName, PullRequest, message_to_parts
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
 from situ.runtime.sites.wire.frames import SCHEMA, Frame, to_wire
@@ -40,10 +46,11 @@ PARTITION_S, AWAY_S = 10.0, 60.0
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_partition_of_ten_seconds(tmp_path: Path, reset: bool) -> None:
-    """Nothing passes between town and the houses, which go on with each other."""
+@pytest.mark.parametrize("setting", [THREE, PULLED], ids=["pushed", "pulled"])
+def test_a_partition_of_ten_seconds(tmp_path: Path, reset: bool, setting: Setting) -> None:
+    """Nothing passes between town and the houses, which go on with each other, unless all ways lead through town."""
     files = write_events(tmp_path, rows=5_000, seed=21)
-    with local_sites(tmp_path, files) as sites:
+    with local_sites(tmp_path, files, setting=setting) as sites:
         control = Control(sites.control, sites.addresses)
         to_town = [link for (a, b), link in sites.links.items() if "town" in (a, b)]
         cut: dict[str, float] = {}
@@ -60,11 +67,29 @@ def test_a_partition_of_ten_seconds(tmp_path: Path, reset: bool) -> None:
                 for link in to_town:
                     link.heal()
 
-        run_to_end(sites, cut_and_heal)
+        run_to_end(sites, cut_and_heal, setting)
     town, south = during
     assert not is_over(town)
-    assert south["versions"]["1"]["read"]["events/Rise/north/1"]["promise_us"] == "end"  # the houses went on
+    if setting is THREE:
+        assert south["versions"]["1"]["read"]["events/Rise/north/1"]["promise_us"] == "end"  # the houses went on
     assert any("town" in waits for waits in south["versions"]["1"]["waits_for"])
+    assert results(tmp_path / "out") == expected(files)
+
+
+def test_a_site_that_pulls_is_away_for_a_minute(tmp_path: Path) -> None:
+    """And what it may pull waits where it occurred."""
+    files = write_events(tmp_path, rows=5_000, seed=25)
+    with local_sites(tmp_path, files, {"north": ("read", 5)}, PULLED) as sites:
+        control = Control(sites.control, sites.addresses)
+        control.deploy(PULLED.plan(), NETWORK.names)
+        until(lambda: bool(control.status("town")) and "north" in sites.ended())
+        back_at = time.monotonic() + AWAY_S
+        while time.monotonic() < back_at:
+            assert {*sites.ended()} == {"north"}
+            time.sleep(1)
+        doors = control.status("south")["versions"]["1"]["made"]["events/Door/south/1"]
+        assert (doors["events"], doors["bytes"] > 0) == (5_000, True)
+        run_to_end(sites, setting=PULLED)
     assert results(tmp_path / "out") == expected(files)
 
 
@@ -87,9 +112,10 @@ def test_a_site_that_is_away_for_a_minute(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_twenty_kills_of_six_sites(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("pulled", [False, True], ids=["pushed", "pulled"])
+def test_twenty_kills_of_six_sites(tmp_path: Path, seed: int, pulled: bool) -> None:
     """Each of six hosts of PlanetLab kills itself once at a named point, and all of them are killed at random."""
-    rng, setting = random.Random(seed), six_hosts()
+    rng, setting = random.Random(seed), six_hosts(pulled)
     files = write_events(tmp_path, 20_000, seed, setting)
     points = {site: (rng.choice(["before", "after", "sent"]), rng.randrange(2, 30)) for site in setting.network.names}
     kills, restarts = 0, 0
@@ -112,6 +138,42 @@ def test_twenty_kills_of_six_sites(tmp_path: Path, seed: int) -> None:
     print(f"{kills} kills at random moments, {restarts} starts")
     assert kills == 20
     assert restarts >= kills
+    assert results(tmp_path / "out") == expected(files)
+
+
+def test_pulls_that_are_none_are_refused_and_harm_nobody(tmp_path: Path) -> None:
+    """Of a log that the plan does not give to who asks, of times that were let go, and without end."""
+    files = write_events(tmp_path, rows=600, seed=26)
+    doors = LogName("events", "Door", "south", 1, selection=1)
+    nobodys = LogName("events", "Reading", "south", 1)
+    with local_sites(tmp_path, files, setting=PULLED) as sites:
+        control = Control(sites.control, sites.addresses)
+        assert run_to_end(sites, setting=PULLED) == 0
+
+        def ask(name: str, request: PullRequest, **changes: object) -> None:
+            keys = sites.directory / "keys" / "sites" / name
+            identities = Identities.of(name, NETWORK.names, Credentials.read(keys, identity_of(name)))
+            header, body = message_to_parts(request)
+            with client_of(identities, "south", sites.addresses["south"]) as client:
+                hello = json.dumps({"from": name}).encode()
+                writer, answers = client.do_put(flight.FlightDescriptor.for_command(hello), SCHEMA)
+                answers.read()
+                writer.write_with_metadata(*to_wire(Frame(header | changes, body)))
+                writer.done_writing()
+                while answers.read() is not None:
+                    pass
+                writer.close()
+
+        for asker, log in (("town", doors), ("north", nobodys), ("town", nobodys)):
+            ask(asker, PullRequest(log, 1_000, BEGINNING, (((0, 100),),)))
+        ask("north", PullRequest(doors, 1_000, BEGINNING, (((0, 100),),)))  # all was let go at the end
+        until(lambda: control.status("south")["refused_messages"] == 4)
+        for ranges in ([[[0, END]]], [[[BEGINNING, 0]]], [[[0, None]]]):
+            with pytest.raises(flight.FlightError, match="are none"):
+                ask("north", PullRequest(doors, 1_001, BEGINNING, ()), ranges=ranges)
+        south = control.status("south")
+        assert sum(south["process"]["refused"].values()) == 3
+        assert is_over(south)
     assert results(tmp_path / "out") == expected(files)
 
 

@@ -20,6 +20,22 @@ def test_storms_with_pulls(block: int) -> None:
         run_storm(random_storm(seed, pulls=True))
 
 
+@blocks(1, 8, 250)
+def test_storms_with_versions_that_carry_on(block: int) -> None:
+    for seed in range(block * SEEDS, (block + 1) * SEEDS):
+        run_storm(random_storm(seed, carries=True))
+
+
+#: Of these: a log without credit, because another one had ended whose time had not; an operator that pulls, and was not
+#: told that the version had ended.
+HARD_THAT_CARRY = [8, 260]
+
+
+def test_storms_with_versions_that_carry_on_that_were_hard() -> None:
+    for seed in HARD_THAT_CARRY:
+        run_storm(random_storm(seed, carries=True))
+
+
 #: Seeds that found a bug once: a source held by what only a snapshot forgets, a hello that was overtaken by the next
 #: life's, a site that was asked about a version that it had forgotten, a log without credit that others waited for, a
 #: promise that was lost, after which nothing came.

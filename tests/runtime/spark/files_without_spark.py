@@ -33,7 +33,7 @@ from situ.runtime.spark.stages.split_packer import SplitPacker
 
 def files_output(graph: OperatorGraph) -> TaggedOutput:
     """The form of the tagged table of a query over files, with all definitions; rejected rows are in it, too."""
-    plan = plan_on_spark(graph)
+    plan = plan_on_spark(graph, tallies=False)
     streams = tuple(read.stream.name for read in plan.reads)
     return TaggedOutput.of(plan.contexts(default), show_definitions=True, reuses=plan.reuses, rejecting=streams)
 
@@ -43,7 +43,7 @@ def detect_files(
 ) -> pa.Table | None:
     """The tagged table of a query over files that have these rows; None, where they are to be read in slices of time,
     and rules or files do not allow it."""
-    plan = plan_on_spark(graph)
+    plan = plan_on_spark(graph, tallies=False)
     with tempfile.TemporaryDirectory() as directory:
         files = {
             read.stream.name: _written(Path(directory, read.stream.name), tables[read.stream.name], read.stream, rng)

@@ -54,7 +54,7 @@ class StreamingQuery:
     most_in_catalyst: int = 100  # 0: conditions are judged by an index, as if there were many rules
 
     def __post_init__(self) -> None:
-        self.plan: SparkPlan = plan_on_spark(self.graph, most_in_catalyst=self.most_in_catalyst)
+        self.plan: SparkPlan = plan_on_spark(self.graph, most_in_catalyst=self.most_in_catalyst, tallies=False)
         self.output = TaggedOutput.of(
             self.plan.contexts(default), True, streams=tuple(stream.name for stream in self.graph.streams)
         )

@@ -23,7 +23,7 @@ from situ.runtime.spark.stages.shards import begin_packets
 def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng: random.Random) -> pa.Table:
     """The tagged table of a query, with all definitions. Rows come in any order, in any number of partitions and
     batches; shards come to tasks at random."""
-    plan = plan_on_spark(graph, most_in_catalyst=rng.choice([0, 100]))
+    plan = plan_on_spark(graph, most_in_catalyst=rng.choice([0, 100]), tallies=False)
     output = output_without_spark(graph)
     shards = rng.choice([1, 2, 5, 40])
     moving_shards = rng.choice([1, 2, 5])
@@ -49,7 +49,7 @@ def tagged_table(output: TaggedOutput, rows: list[pa.RecordBatch]) -> pa.Table:
 
 def output_without_spark(graph: OperatorGraph) -> TaggedOutput:
     """The form of the tagged table of a query, with all definitions."""
-    plan = plan_on_spark(graph)
+    plan = plan_on_spark(graph, tallies=False)
     return TaggedOutput.of(plan.contexts(default), show_definitions=True, reuses=plan.reuses)
 
 

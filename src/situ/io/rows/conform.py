@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from situ.core.errors import InputError
+from situ.core.identity_cache import IdentityCache
 from situ.core.time import FIRST_TIME_US, LAST_TIME_US
 from situ.core.types import TIMESTAMP, Type
 from situ.graph.query import AttributeDeclaration, Stream
@@ -69,13 +70,18 @@ def conform(
     """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    conversions = conversions_to(stream, table.schema, place)
+    schema = table.schema
+    conversions = _CONVERSIONS.get(stream, schema, lambda: conversions_to(stream, schema, place))
     wanted_columns = asked_columns(stream, columns)
     columns_of = attribute_columns(table, stream, {*wanted_columns, *checked_columns(stream, conversions)})
     converted, misfits = convert_columns(columns_of, stream, conversions)
     verdict = judge(converted, misfits, stream)
     rejected = rejected_rows(verdict.reasons, lambda: table, place)
     return Conformed(verdict.select(converted, wanted_columns), verdict.times, rejected)
+
+
+#: How the columns of so many streams were converted last: rows that come one by one are mostly alike.
+_CONVERSIONS: IdentityCache[Stream, pa.Schema, dict[str, Conversion]] = IdentityCache(most=1 << 10)
 
 
 def asked_columns(stream: Stream, columns: Collection[str] | None) -> list[str]:
@@ -203,12 +209,16 @@ def rejected_table(reasons: Collection[str], rows: Collection[str] | pa.Array, p
     return pa.table([pa.array(c, pa.string()) for c in (reasons, rows, places)], schema=REJECTED)
 
 
+#: What is rejected of most tables.
+_NONE_REJECTED = rejected_table([], [], [])
+
+
 def rejected_rows(
     reasons: Mapping[int, str], all_rows: Callable[[], pa.Table], place: str, first_row: int = 0
 ) -> pa.Table:
     """Rejected rows of a table, which is only asked for with all its columns if there are any."""
     if not reasons:
-        return rejected_table([], [], [])
+        return _NONE_REJECTED
     rows = sorted(reasons)
     places = [f"{place}, row {first_row + row + 1}" for row in rows]
     return rejected_table([reasons[row] for row in rows], rows_to_json(all_rows().take(rows)), places)

@@ -508,6 +508,8 @@ def _conformed(rows: Rows, stream: Stream) -> Conformed:
 
 
 def _arrow_table(rows: ArrowTable, stream: Stream) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows  # by Arrow's interface it would be taken apart and put together
     try:
         return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else pa.table(rows)
     except (TypeError, ValueError) as error:  # Arrow's own are among them

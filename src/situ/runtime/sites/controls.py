@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END, format_time
 from situ.runtime.sites.actions import Answer
+from situ.runtime.sites.carrying import require_carried
 from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, plan_of_json, plan_to_json
 from situ.runtime.sites.messages import (
     Abort,
@@ -20,8 +21,10 @@ from situ.runtime.sites.messages import (
     ControlMessage,
     Done,
     Go,
+    PlanQuestion,
     Prepare,
     Prepared,
+    RunningPlan,
     StatusQuestion,
     StatusReport,
 )
@@ -72,9 +75,12 @@ class Controls:
                 answer = self._abort(version, digest, deployment)
             case StatusQuestion():
                 answer = StatusReport(json.dumps(self._site.status()))
+            case PlanQuestion():
+                newest = self._site.newest
+                answer = RunningPlan("" if newest is None else plan_to_json(newest.plan))
             case _:
                 assert_never(message)
-        if isinstance(answer, StatusReport):
+        if isinstance(answer, StatusReport | RunningPlan):
             self._site.do(Answer(number, answer))
         else:
             self._site.open.after.append(Answer(number, answer))
@@ -123,6 +129,17 @@ class Controls:
         if name not in plan.sites:
             return
         host = self._site.make_host(plan_to_json(plan), name)
+        newest = self._site.newest
+        is_running = newest is not None and newest.number == known.version
+        states = [
+            n for n, place in plan.operators.items() if name in (place.carried_from, place.site) and place.carried_from
+        ]
+        if host.driven and states:
+            raise PlanError(
+                f"{name} runs operators on Spark, which neither gives nor takes the state of {states[0]}",
+                remedy="Deploy with --anew: operators then begin without state.",
+            )
+        require_carried(plan, newest.plan if newest is not None and is_running else None, name)
         for stream, sites in plan.sources.items():
             if name in sites and not (
                 stream in self._site.admission.times and self._site.admission.times[stream].sources
@@ -179,7 +196,10 @@ class Controls:
         self.prepared = None
         site.open.values["prepared"] = None
         if site.name in plan.sites:
-            site.versions[plan.version] = RunningVersion(site.name, plan, site.make_host(plan_to_json(plan), site.name))
+            begun = RunningVersion(site.name, plan, site.make_host(plan_to_json(plan), site.name))
+            if (before := site.newest) is not None:
+                before.successor = begun
+            site.versions[plan.version] = begun
             site.open.values[f"plan/{plan.version}"] = plan_to_json(plan)
             site.conversation.meet()
         self._know(KnownVersion(plan.version, plan.digest, plan.starts_us))

@@ -5,7 +5,8 @@
  "sources": {"Vehicle": ["north", "south"]}, "operators": {"HardBraking": {"site": "north"}}, "results": ["town"]}
 ```
 
-Version v holds for event times from its `starts_us` to that of version v + 1.
+Version v holds for event times from its `starts_us` to that of version v + 1. An operator that is the same in both is
+carried on (`"from": "south"`, the site where it ran): it goes on with its state.
 """
 
 from __future__ import annotations
@@ -38,10 +39,15 @@ class NamedFunction:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlace:
-    """Where an operator runs. `steps` are those of push and pull, by event type; none: all inputs are pushed."""
+    """Where an operator runs. `steps` are those of push and pull, by event type; none: all inputs are pushed.
+
+    `carried_from`: the site at which it ran in the version before, and from which it takes its state over; without
+    one, it begins without state.
+    """
 
     site: str
     steps: tuple[tuple[str, ...], ...] = ()
+    carried_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,7 @@ class DeployedPlan:
         named = {site for of_stream in self.sources.values() for site in of_stream}
         named |= {site for to, onward in self.ways.items() for site in (to, *onward)}
         named |= {place.site for place in self.operators.values()} | {*self.results}
+        named |= {place.carried_from for place in self.operators.values() if place.carried_from is not None}
         return tuple(sorted(named))
 
     @cached_property
@@ -117,7 +124,9 @@ class DeployedPlan:
 def plan_to_json(plan: DeployedPlan) -> str:
     """The plan as a text; `plan_of_json` reads it back."""
     operators = {
-        name: {"site": place.site} | ({"steps": [list(step) for step in place.steps]} if place.steps else {})
+        name: {"site": place.site}
+        | ({"steps": [list(step) for step in place.steps]} if place.steps else {})
+        | ({"from": place.carried_from} if place.carried_from is not None else {})
         for name, place in plan.operators.items()
     }
     functions = [{"name": f.name, "returns": f.returns, "path": f.path} for f in plan.functions]
@@ -258,9 +267,10 @@ class _Reader:
         return value
 
     def operator(self, value: object, where: str) -> OperatorPlace:
-        said = self.expect_object(value, where, ("site",), ("steps",))
+        said = self.expect_object(value, where, ("site",), ("steps", "from"))
         steps = tuple(tuple(self.texts(step, where)) for step in self.expect_list(said.get("steps", []), where))
-        return OperatorPlace(self.text(said["site"], where), steps)
+        carried_from = self.text(said["from"], where) if "from" in said else None
+        return OperatorPlace(self.text(said["site"], where), steps, carried_from)
 
     def function(self, value: object) -> NamedFunction:
         said = self.expect_object(value, "functions", ("name", "returns", "path"), ())

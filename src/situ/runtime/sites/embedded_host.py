@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -18,7 +19,7 @@ from situ.core.functions import Functions
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END
 from situ.core.types import TIMESTAMP_ARROW, to_arrow
-from situ.flow.flow import Flow
+from situ.flow.flow import Flow, as_one
 from situ.flow.lateness import judge_lateness, late_table
 from situ.flow.port import Port
 from situ.graph.operators import Operator, OperatorGraph
@@ -35,8 +36,8 @@ from situ.kernel.state.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded.pieces import StreamReader
-from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, plan_of_json
-from situ.runtime.sites.host import Admitted, MadeRows
+from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError, plan_of_json
+from situ.runtime.sites.host import STATES, Admitted, MadeRows
 from situ.runtime.sites.logs import PullState
 from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
@@ -49,7 +50,9 @@ from situ.runtime.sites.selections import Filter, Selection, selections_of
 #: Somebody who waits for time to pass wants to hear of it as often as this part of what he waits for, and not more
 #: often than every so many microseconds.
 _PACE, _LEAST_PACE_US = 10, 10_000
-_LATEST, _REQUESTS = "latest", "requests"
+_LATEST, _REQUESTS, _INPUTS, _ENDING = "latest", "requests", "inputs", "ending"
+#: A state travels in pieces of so many bytes.
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class CompiledPlan:
             schemas["events", name] = schemas["timed out", name] = pa.schema(
                 [*columns, (TIME, TIMESTAMP_ARROW), *extent]
             )
+            schemas["state", name] = STATES
         return schemas
 
     def rows(self, kind: LogKind, name: str, batch: Batch | None) -> pa.RecordBatch:
@@ -115,7 +119,7 @@ class CompiledPlan:
 
 def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     """The plan with its query resolved and compiled; PlanError or QueryError if it means nothing here."""
-    functions = _functions_of(plan)
+    functions = functions_of(plan.functions)
     graph = resolve(parse(plan.query), functions)
     if plan.silent_since_us is not None:
         graph = replace(graph, start_us=plan.silent_since_us)
@@ -136,9 +140,10 @@ def compiled_plan(plan: str) -> CompiledPlan:
     return compile_plan(plan_of_json(plan))
 
 
-def _functions_of(plan: DeployedPlan) -> Functions:
+def functions_of(named: Iterable[NamedFunction]) -> Functions:
+    """Users' functions, imported; QueryError if one cannot be."""
     functions = Functions()
-    for function in plan.functions:
+    for function in named:
         module, _, qualname = function.path.partition(":")
         try:
             callable_ = attrgetter(qualname)(importlib.import_module(module))
@@ -215,6 +220,12 @@ class EmbeddedHost:
         self._latest_us = dict.fromkeys(outside, since)
         read = [type_ for operator in here for type_ in operator.inputs]
         self._watermarks: dict[str, int] = dict.fromkeys([*outside, *read], BEGINNING)
+        #: When the version ends: operators that are carried on and still here, those that have left, and the types of
+        #: which everything has come.
+        self._until_us = END
+        self._carried: set[str] = set()
+        self._left: set[str] = set()
+        self._ended: set[str] = set()
 
     def _pulled_operator(self, operator: Operator) -> PulledOperator:
         steps = steps_in_numbers(operator, self.compiled.plan.operators[operator.name].steps)
@@ -290,13 +301,14 @@ class EmbeddedHost:
         watermarks: Mapping[str, int],
         answered: Mapping[str, int],
     ) -> list[MadeRows]:
-        self._watermarks |= watermarks
+        self._pass(watermarks)
         arrived: dict[str, list[Batch]] = defaultdict(list)
         for type_, rows in inputs:
             if rows.num_rows:
                 self._hand_on(type_, self._batch(type_, rows), arrived)
         made: dict[tuple[LogKind, str], list[MadeRows]] = defaultdict(list)
         self._advance(arrived, made)
+        self._let_leave(arrived, made)
         ranges = {type_: requests.answered(answered[type_]) for type_, requests in self._pulled_inputs.items()}
         for operator in self._pulling:  # inputs come first
             events = operator.step(
@@ -324,7 +336,7 @@ class EmbeddedHost:
         """Let operators that do not pull read what has come."""
         if not self.flow.nodes:
             return
-        produced = self.flow.advance(END, {type_: self._watermarks[type_] for type_ in self._ports})
+        produced = self.flow.advance(END, {type_: self._watermarks[type_] for type_ in (*self._ports, *self._left)})
         for name, node in self.flow.nodes.items():
             # Rules of one shape are known by what they find; how far they are, all of them say.
             events, timed_out = (produced[name].events, produced[name].timed_out) if name in produced else (None, None)
@@ -357,6 +369,75 @@ class EmbeddedHost:
             return self._readers[type_].batch(Conformed(pa.table(columns), times, REJECTED.empty_table()))
         return Batch(times, columns)
 
+    # ---- versions that end
+
+    def begin(self, states: Mapping[str, bytes], since_us: int) -> None:
+        taken = []
+        for packed in states.values():
+            tables = unpack(packed)
+            with damage_is_told():
+                inputs = tables.pop(_INPUTS)
+                lows = numbers(inputs.column("low"), np.int64, "times")
+                require_times(lows, "times")
+                for type_, low in zip(inputs.column("type").to_pylist(), lows.tolist(), strict=True):
+                    if type_ in self._watermarks:
+                        # What has ended for the version before has come to the end of its time.
+                        self._watermarks[type_] = max(self._watermarks[type_], min(low, since_us))
+            taken.append(tables)
+        with damage_is_told():
+            self.flow.restore(as_one(taken, since_us), passed=since_us)
+        for name in states:
+            for type_ in self.waits_us[name]:  # what waits in its state may be decided by time alone
+                self._latest_us[type_] = max(self._latest_us[type_], since_us - 1)
+
+    def end_at(self, until_us: int, carried: Collection[str]) -> None:
+        if self._until_us == END:
+            self._until_us, self._carried = until_us, {*carried}
+
+    def _is_awaited(self, type_: str) -> bool:
+        """Whether an operator reads a type that is carried on, and for which time must not end."""
+        return any(type_ in self.flow.operator(name).inputs for name in self._carried)
+
+    def _pass(self, watermarks: Mapping[str, int]) -> None:
+        """Let time pass, by type. For operators that are carried on, that of a stream passes up to the version's end;
+        that of complex events has come as far as was known before: what is after it goes along."""
+        for type_, low in watermarks.items():
+            if low == END:
+                self._ended.add(type_)
+                if self._is_awaited(type_):
+                    low = self._until_us if type_ in self._streams else BEGINNING
+            self._watermarks[type_] = max(self._watermarks[type_], low)
+
+    def _let_leave(self, arrived: dict[str, list[Batch]], made: dict[tuple[LogKind, str], list[MadeRows]]) -> None:
+        """Take out operators that are carried on, and have read all of their inputs."""
+        leaving = False
+        for name in self.compiled.plan.operators if self._carried else ():
+            if name in self._carried and self._ended >= {*self.flow.operator(name).inputs}:
+                leaving = True
+                made["events", name].append(MadeRows("events", name, self.compiled.rows("events", name, None), END))
+                if self.flow.operator(name).rule.timed_out:
+                    rows = self.compiled.rows("timed out", name, None)
+                    made["timed out", name].append(MadeRows("timed out", name, rows, END))
+                made["state", name] = [MadeRows("state", name, _pieces(self._state_of(name)), END)]
+        if leaving:
+            self._pass(dict.fromkeys(self._ended, END))
+            self._advance(arrived, made)
+
+    def _state_of(self, name: str) -> bytes:
+        """Take out an operator."""
+        types = self.flow.operator(name).inputs
+        lows = pa.array([self._watermarks[type_] for type_ in types], pa.int64())
+        tables = self.flow.take(name) | {_INPUTS: pa.table({"type": list(types), "low": lows})}
+        self._forget(name)
+        return pack(tables)
+
+    def _forget(self, name: str) -> None:
+        """An operator has left: all of its events have been made here."""
+        self._carried.discard(name)
+        self._left.add(name)
+        self._ended.add(name)
+        del self.waits_us[name]
+
     # ---- waiting for time
 
     def undecided(self, asked: Mapping[str, tuple[int, int]], nudged: Mapping[str, int]) -> dict[str, tuple[int, int]]:
@@ -369,13 +450,9 @@ class EmbeddedHost:
             for operator in self._pulling:
                 until_us, pace_us = wanted.get(operator.name, _NOTHING)
                 for type_ in operator.events:
+                    self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
                     if type_ not in operator.pulled:  # the answers to requests come by themselves
-                        self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
                         self._want(needed, type_, until_us, pace_us)
-                    elif self.site in self.compiled.plan.sources.get(type_, ()):  # but for those of this site itself
-                        end_us = self._pulled_inputs[type_].state.next_end(self._watermarks[type_])
-                        self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
-                        self._want(needed, type_, end_us, END)
             more = {t: need for t, need in needed.items() if t in self._made_here and t not in wanted}
             if not more:
                 return {t: need for t, need in needed.items() if t not in self._made_here}
@@ -405,7 +482,9 @@ class EmbeddedHost:
     def passed_us(self, event_type: str) -> int:
         if event_type in self._pulled_inputs:
             return END  # only what is needed was asked for
-        limits = [min(map(self._watermarks.__getitem__, w)) for w in self.waits_us.values() if event_type in w]
+        # What has ended holds nothing back any more, even where its time has not come to an end.
+        lows = self._watermarks | dict.fromkeys(self._ended, END)
+        limits = [min(map(lows.__getitem__, w)) for w in self.waits_us.values() if event_type in w]
         limits += [operator.low_us for operator in self._pulling if event_type in operator.events]
         return max(limits, default=END)
 
@@ -436,7 +515,13 @@ class EmbeddedHost:
             into.update(zip(tables[_LATEST].column("type").to_pylist(), times.tolist(), strict=True))
 
     def snapshot(self) -> bytes:
-        tables = self.flow.snapshot() | self._times()
+        ending = {
+            "until": self._until_us,
+            "carried": sorted(self._carried),
+            "left": sorted(self._left),
+            "ended": sorted(self._ended),
+        }
+        tables = self.flow.snapshot() | self._times() | {_ENDING: pa.table({"ending": [json.dumps(ending)]})}
         for operator in self._pulling:
             tables |= operator.snapshot()
         if self._pulled_inputs:
@@ -449,6 +534,11 @@ class EmbeddedHost:
         with damage_is_told():
             self._restore_times(tables)
             del tables[_LATEST]
+            ending = json.loads(tables.pop(_ENDING).column("ending")[0].as_py())
+            for name in ending["left"]:
+                self.flow.take(name)
+                self._forget(name)
+            self._until_us, self._carried, self._ended = ending["until"], {*ending["carried"]}, {*ending["ended"]}
             for operator in self._pulling:
                 operator.restore(tables)
             if self._pulled_inputs:
@@ -467,6 +557,11 @@ def make_embedded_host(plan: str, site: str) -> EmbeddedHost:
 
 #: Somebody who waits for nothing.
 _NOTHING = (BEGINNING, END)
+
+
+def _pieces(state: bytes) -> pa.RecordBatch:
+    pieces = [state[begin : begin + _PIECE] for begin in range(0, len(state), _PIECE)]
+    return pa.RecordBatch.from_arrays([pa.array(pieces, pa.large_binary())], schema=STATES)
 
 
 def _joined(parts: Sequence[MadeRows]) -> MadeRows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,10 @@ from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.ranges import Ranges
 from situ.runtime.sites.selections import Selection
+
+#: The column of a log of states: the pieces of one, which follow each other.
+STATE = "state"
+STATES = pa.schema([(STATE, pa.large_binary())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,8 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """What a step made of one type: rows, and the promise that no event before a time will follow."""
+    """What a step made of one type: rows, and the promise that no event before a time will follow. Or the state of an
+    operator that is carried on, in pieces, after which nothing follows."""
 
     kind: LogKind
     type: str
@@ -78,6 +83,15 @@ class Host(Protocol):
     ) -> list[MadeRows]:
         """Read rows of types that are not made here. By type, no event before the watermark will follow; of those that
         are pulled, no such event of the requests up to the one that is `answered`."""
+
+    def begin(self, states: Mapping[str, bytes], since_us: int) -> None:
+        """Before the first step: operators go on with the states in which the version before left them, at a time. All
+        that are carried on to here are among `states`."""
+
+    def end_at(self, until_us: int, carried: Collection[str]) -> None:
+        """The version ends at a time, and these operators are carried on. When one of them has been given all of its
+        inputs, a step makes its state: time has come to `until_us` for it, and not to its end. Others are told that
+        time has ended, when nobody needs that it has not. To be told again changes nothing."""
 
     def pulled(self) -> Mapping[str, PullState]:
         """By type, what operators here pull of it from other sites."""

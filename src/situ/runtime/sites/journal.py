@@ -56,13 +56,14 @@ class LogPosition(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class StepRecord:
     """A step of the operators of one version: how far logs that they read were given to them, and what they made, as
-    (number, watermark)."""
+    (number, watermark). `ends`: they knew that the version ends, and which of them are carried on."""
 
     number: int
     version: int
     now: float
     read: Mapping[LogName, LogPosition]
     made: Mapping[LogName, tuple[int, int]]
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

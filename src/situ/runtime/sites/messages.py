@@ -15,8 +15,9 @@ from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END, FIRST_TIME_US, LAST_TIME_US, LIMIT
 from situ.runtime.sites.ranges import Ranges, are_ranges
 
-#: What a log has: events of a type, matches that timed out, rows that came too late, rows that were no events.
-LogKind: TypeAlias = Literal["events", "timed out", "late", "rejected"]
+#: What a log has: events of a type, matches that timed out, rows that came too late, rows that were no events; or the
+#: state of an operator, which a version takes over from the one before.
+LogKind: TypeAlias = Literal["events", "timed out", "late", "rejected", "state"]
 
 #: Sites that come one after the other.
 Way: TypeAlias = tuple[str, ...]
@@ -239,11 +240,23 @@ class StatusReport:
     report: str
 
 
+@dataclass(frozen=True, slots=True)
+class PlanQuestion:
+    """Which plan do you run?"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPlan:
+    """The newest plan in which a site has a part, as JSON; nothing, if there is none."""
+
+    plan: str
+
+
 #: Between sites.
 PeerMessage: TypeAlias = Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal | Relayed
 #: From whoever may control a site, and its answers.
-ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion
-ControlAnswer: TypeAlias = Prepared | Done | StatusReport
+ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion | PlanQuestion
+ControlAnswer: TypeAlias = Prepared | Done | StatusReport | RunningPlan
 Message: TypeAlias = PeerMessage | ControlMessage | ControlAnswer
 
 _KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Message)}

@@ -16,7 +16,8 @@ _SHARED = ""
 
 @dataclass(frozen=True)
 class PlanLogs:
-    """The logs of a plan, and who reads each: sites whose operators do, and sites whose sinks do.
+    """The logs of a plan, and who reads each: sites whose operators do, and sites whose sinks do. The state of an
+    operator that is carried on is a log, too, made where it ran and read where it will.
 
     `selections` are those of logs that have not all events of their type. Sites that are pushed the same events read
     one log; a site that pulls has one of its own. `goes_on`: streams that are pulled by operators which also wait for
@@ -65,6 +66,8 @@ class PlanLogs:
             if operator.rule.timed_out:
                 log = LogName("timed out", operator.name, site, plan.version)
                 operators[log], sinks[log] = frozenset(), results
+            if (before := plan.operators[operator.name].carried_from) is not None:
+                operators[LogName("state", operator.name, before, plan.version)] = frozenset({site})
         all_sinks = {log: sinks.get(log, frozenset()) for log in operators}
         return cls(operators, all_sinks, selections, _streams_that_go_on(plan, graph), single_conditions(graph))
 
@@ -80,9 +83,11 @@ class PlanLogs:
         return [log for log in self.operators if log.origin != site and site in self.readers(log)]
 
     def inputs_at(self, site: str, operators: Container[str]) -> list[LogName]:
-        """The logs that operators at a site read, but for those that operators there make."""
+        """The logs that operators at a site read, states among them, but for those that operators there make."""
         reading = (log for log in self.operators if site in self.operators[log])
-        return sorted(log for log in reading if not (log.origin == site and log.type in operators))
+        return sorted(
+            log for log in reading if log.kind == "state" or not (log.origin == site and log.type in operators)
+        )
 
     def peers(self, site: str) -> frozenset[str]:
         """The sites that a site sends to or hears from."""

@@ -4,10 +4,12 @@ PaNORAMA, section 6; `protocol.py` has the pull windows, and the proof that even
 operator do not depend on each other. So it does not wait until its pulled inputs are complete up to a time, which would
 make every result a window late. It knows of each input at which times all events have come that can matter (its
 **covered** times): all before the watermark, if the input is pushed; of the ranges whose request is answered those
-before the watermark, if it is pulled. A match is final when
+before the watermark, if it is pulled. A match is final when its events are there, and
 
-1. each of its events lies in the covered times of its input, and
-2. in a SEQ, so do the times between an event and the one before it: nothing can stand in between that has not come.
+1. those that a plain `then` takes lie in the covered times of their inputs, and so do the times between them and the
+   events before them: nothing can stand in between that has not come. `then each` and `and` take every combination,
+   whatever else comes;
+2. those of a `unique` stream lie in its covered times: all copies have come.
 
 No final match is found twice: it was final before if it was so by the covered times of the last step, and all its
 events had come then. The operator's promise is the least of the watermarks of pushed inputs and of what combinations
@@ -126,8 +128,12 @@ class PulledOperator:
 
     def __post_init__(self) -> None:
         self.context = self.program.context
-        self.events = planned(self.context.operator, {}).events
+        shape = planned(self.context.operator, {})
+        self.events = shape.events
         self.shape = pulled_shape(self.context)
+        self._takes_next = [
+            n > 0 and not shape.each[n - 1] if self.shape.ordered else False for n in range(len(self.events))
+        ]
         self.filters: dict[str, Filter] = {
             event: filter_of(self.program, event)
             if event not in self.streams or self.streams[event].unique is None
@@ -193,8 +199,10 @@ class PulledOperator:
         times = {event: inputs_times[rows[event]] for event, inputs_times in _times(batches).items()}
         final = self._final(times, self._covered)
         was_there = np.logical_and.reduce([rows[event] < old[event] for event in self.events])
-        for event, covered in self._covered.items():
-            open_us = times[event][~final & (times[event] >= covered.before_us)]
+        for number, event in enumerate(self.events):
+            # Where the time of pushed inputs does not pass, matches are final, but nothing is ever forgotten.
+            waits = times[event] >= self._covered[event].before_us
+            open_us = times[event][waits & ~final if number in self.ranged else waits]
             if len(open_us):
                 self.undecided[event] = int(open_us.max()) + 1
         new = final & ~(was_there & self._final(times, before))
@@ -219,9 +227,11 @@ class PulledOperator:
         final: npt.NDArray[np.bool_] = np.ones(len(times[self.events[0]]), np.bool_)
         for number, event in enumerate(self.events):
             since = None
-            if self.shape.ordered and number:
+            if self._takes_next[number]:
                 ranks = self.shape.ranks
                 since = times[self.events[number - 1]] + int(ranks[number] < ranks[number - 1])
+            elif event not in self.streams or self.streams[event].unique is None:
+                continue
             final &= covered[event].holds(times[event], since)
         return final
 

@@ -40,15 +40,20 @@ class Questions:
                     if until_us > time.promise_us:
                         time.ask(until_us, pace_us, reached_us)
             for log in version.read.values():
-                if log.by_operators and log.name.type in needed:
+                if log.by_operators and log.name.kind == "events" and log.name.type in needed:
                     self._ask_origin(log, *needed[log.name.type], reached_us, now)
 
     def _ask_own_sources(self, version: RunningVersion) -> None:
-        """Who pulls wants to hear when a range is over."""
+        """Who pulls, elsewhere or here, wants to hear when a range is over."""
         for log in version.made.values():
             time = self._site.admission.times.get(log.name.type)
             if log.pulled is not None and time is not None and (until_us := log.asked_us()) > time.promise_us:
                 time.ask(until_us, END, BEGINNING)
+        for stream, pulled in version.host.pulled().items():
+            if self._site.name in version.plan.sources.get(stream, ()):
+                time = self._site.admission.times[stream]
+                if (until_us := pulled.next_end(time.promise_us)) > time.promise_us:
+                    time.ask(until_us, END, BEGINNING)
 
     def _ask_origin(self, log: ReadLog, until_us: int, pace_us: int, reached_us: int, now: float) -> None:
         if until_us <= log.received_us:
@@ -75,7 +80,7 @@ class Questions:
             needed, reached_us = _needed(version), _reached_us(version)
             for log in version.read.values():
                 until_us, pace_us = needed.get(log.name.type, (BEGINNING, 0))
-                if log.by_operators and until_us > log.received_us:
+                if log.by_operators and log.name.kind == "events" and until_us > log.received_us:
                     moments.append(self._due(log, Question(log.name, until_us, pace_us, reached_us)))
         return moments
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -62,6 +63,8 @@ def recover(name: str, journal: Journal, make_host: HostMaker, now: float) -> Re
         tables = unpack(snapshot)
         with damage_is_told():
             _restore_hosts(versions, tables)
+    for number, following in pairwise(sorted(versions)):
+        versions[number].successor = versions[following]
     for step in journal.steps():
         if step.version in versions:
             versions[step.version].replay(step, journal.rows)
@@ -76,6 +79,7 @@ def recover(name: str, journal: Journal, make_host: HostMaker, now: float) -> Re
         for read in version.read.values():
             if read.pulled is not None:
                 read.pulled = version.host.pulled().get(read.name.type, read.pulled)
+        version.read_again(journal.rows)
     commits, steps = map(int, values.get("counted", "0 0").split())
     return RecoveredState(
         versions,

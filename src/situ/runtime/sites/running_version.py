@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from situ.core.time import BEGINNING, END
 from situ.runtime.sites.actions import BatchMade
 from situ.runtime.sites.batches import BatchRecord
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.host import Host, MadeRows
+from situ.runtime.sites.host import STATE, Host, MadeRows
 from situ.runtime.sites.journal import Entry, LogPosition, StepRecord
 from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, TimeBuffer
 from situ.runtime.sites.messages import LogName
@@ -30,9 +30,10 @@ ENTRY_BYTES = 4 << 20
 class RunningVersion:
     """A version that holds for event times from its plan's `starts_us` to `ends_us`.
 
-    `fresh` has rows of this site's own sources that its operators have not read yet, by log. `fed` says up to where
-    operators were given each log that they read. `last_batch`: of operators that a query outside drives, the last one
-    that was taken.
+    `fresh` has rows of this site's own sources that no step has taken yet, by log; `unread` those that steps have taken
+    and operators have not read: they wait for the states of operators that are carried on to here. `fed` says up to
+    where operators were given each log that they read. `successor` is the next version, if this site has a part in it.
+    `last_batch`: of operators that a query outside drives, the last one that was taken.
     """
 
     site: str
@@ -40,7 +41,9 @@ class RunningVersion:
     host: Host
     ends_us: int = END
     fresh: list[tuple[LogName, pa.RecordBatch]] = field(default_factory=list)
+    unread: list[tuple[LogName, pa.RecordBatch]] = field(default_factory=list)
     fed: dict[LogName, LogPosition] = field(default_factory=dict)
+    successor: RunningVersion | None = None
     last_batch: BatchRecord = field(default_factory=BatchRecord)
 
     def __post_init__(self) -> None:
@@ -58,9 +61,12 @@ class RunningVersion:
             if log.selection:
                 self.selected.setdefault(log.whole, []).append(log)
         self.buffers = {log.whole: TimeBuffer() for log, made in self.made.items() if made.pulled is not None}
-        self._inputs = self.logs.inputs_at(self.site, self.plan.operators)
+        given = self.logs.inputs_at(self.site, self.plan.operators)
+        self._states = [log for log in given if log.kind == "state"]
+        self._inputs = [log for log in given if log.kind == "events"]
+        self._own_inputs = {log for log in given if log.origin == self.site}
+        self._knows_end = False
         self.tallies = Tallies(self.logs.conditions, self.host.choose)
-        self._own_inputs = {log for log in self._inputs if log.origin == self.site}
 
     def _pulled(self, log: LogName) -> PullState | None:
         selection = self.logs.selections.get(log)
@@ -76,6 +82,15 @@ class RunningVersion:
     @property
     def number(self) -> int:
         return self.plan.version
+
+    def carried_on(self) -> frozenset[str]:
+        """The operators here that the next version carries on."""
+        places = {} if self.successor is None else self.successor.plan.operators
+        return frozenset(name for name, place in places.items() if place.carried_from == self.site)
+
+    def missing_states(self) -> list[LogName]:
+        """The logs of states that operators here go on with, and that have not come as a whole."""
+        return [log for log in self._states if self._taken(log).watermark_us < END]
 
     @property
     def is_over(self) -> bool:
@@ -161,17 +176,20 @@ class RunningVersion:
         needless = [self.made[log].acknowledged()]
         if log in self.buffers:
             needless.append(self.buffers[log].needless)
-        if self.host.driven and log in self._own_inputs:
-            needless.append(self.last_batch.since.get(log, LogPosition()).number)
+        if log in self._own_inputs:
+            needless.append(self._read_up_to(log))
         return min(needless)
 
     def needless_of_read(self, log: LogName) -> int:
         """The number of a log of another site before which nothing here needs anything."""
         read = self.read[log]
         needless = read.taken if read.sink is None else min(read.taken, read.sink.committed)
-        if self.host.driven and read.by_operators:  # the last batch may be done again
-            needless = min(needless, self.last_batch.since.get(log, LogPosition()).number)
-        return needless
+        return min(needless, self._read_up_to(log)) if read.by_operators else needless
+
+    def _read_up_to(self, log: LogName) -> int:
+        """The number of a log before which operators here will read nothing again: what waits for a state is still to
+        be read, and the last batch of a query that drives them may be done again."""
+        return (self.last_batch.since if self.host.driven else self.fed).get(log, LogPosition()).number
 
     def behind_bytes(self, log: LogName) -> int:
         """Bytes of a log that the query which drives the operators here has not read yet."""
@@ -205,44 +223,99 @@ class RunningVersion:
                 answered[log.type] = min(request, answered.get(log.type, request))
         return answered
 
-    def step(self, number: int, now: float) -> tuple[StepRecord | None, list[Entry]]:
+    def step(self, number: int, now: float, is_decided: bool = True) -> tuple[StepRecord | None, list[Entry]]:
         """Take all that came since the last step: the entries that are to be journalled, those that came first; and
-        what operators did, if they were given anything."""
+        what operators did, if they were given anything.
+
+        Not `is_decided`: a plan is prepared, and whether it begins is not known here. Then a log that ends may do so
+        because another site knows, and operators are not told of it yet.
+        """
         entries: list[Entry] = []
-        inputs: list[tuple[str, pa.RecordBatch]] = []
-        read: dict[LogName, LogPosition] = {}
         for name in sorted(self.read):
             log = self.read[name]
             for batch, rows in log.pending:
                 if rows is not None:
                     entries.append(Entry(name, batch.first, batch.following, batch.watermark, batch.rows))
                     if log.by_operators:
-                        inputs.append((name.type, rows))
-                        log.waiting.append((latest_us(rows), len(batch.rows)))
+                        self._let_wait(name, rows, len(batch.rows))
             log.pending.clear()
             log.taken, log.taken_us, log.taken_request = log.received, log.received_us, log.received_request
-            if log.by_operators and self.fed.get(name) != (log.taken, log.taken_us, log.taken_request):
-                read[name] = LogPosition(log.taken, log.taken_us, log.taken_request)
-        for name, made in self.made.items():
-            if name in self._own_inputs and self.fed.get(name) != (made.end, made.watermark_us, 0):
-                read[name] = LogPosition(made.end, made.watermark_us)
-        inputs += [(name.type, rows) for name, rows in sorted(self.fresh, key=lambda each: each[0])]
+        self.unread += self.fresh
         self.fresh.clear()
-        if not read:
+        if self.missing_states():
             return None, entries
-        self.fed |= read
-        made_rows = self.host.step(inputs, self.watermarks(), self.answered())
+        read = self._new_positions(is_decided)
+        carried_on = self.carried_on()
+        if not read and (self._knows_end or not carried_on):
+            return None, entries
         if self.host.driven:
+            self._run(read, self._in_order(self.unread), ends=False)
+            self.unread.clear()
             return None, entries
+        inputs, self.unread = self._in_order(self.unread), []
         ends: dict[LogName, tuple[int, int]] = {}
-        for made_of in made_rows:
-            name = self._log_of(made_of)
-            entries += self.append(name, made_of.rows, made_of.watermark)
-            ends[name] = self.made[name].end, self.made[name].watermark_us
-        return StepRecord(number, self.number, now, read, ends), entries
+        for made_of in self._run(read, inputs, bool(carried_on)):
+            name, version = self._log_of(made_of)
+            entries += version.append(name, made_of.rows, made_of.watermark)
+            ends[name] = version.made[name].end, version.made[name].watermark_us
+            if name in version._own_inputs:
+                version.fresh.append((name, made_of.rows))
+        return StepRecord(number, self.number, now, read, ends, bool(carried_on)), entries
 
-    def _log_of(self, rows: MadeRows) -> LogName:
-        return LogName(rows.kind, rows.type, self.site, self.number)
+    def _let_wait(self, name: LogName, rows: pa.RecordBatch, size: int) -> None:
+        """Rows of another site's log are to be read by operators here."""
+        self.unread.append((name, rows))
+        if name.kind == "events":
+            self.read[name].waiting.append((latest_us(rows), size))
+
+    def _in_order(self, rows: Iterable[tuple[LogName, pa.RecordBatch]]) -> list[tuple[LogName, pa.RecordBatch]]:
+        """Rows as operators are given them: what other sites made, then what this one did."""
+        return sorted(rows, key=lambda each: (each[0].origin == self.site, each[0]))
+
+    def _taken(self, log: LogName) -> LogPosition:
+        """How far steps have taken a log that operators read."""
+        if log in self.read:
+            read = self.read[log]
+            return LogPosition(read.taken, read.taken_us, read.taken_request)
+        return LogPosition(self.made[log].end, self.made[log].watermark_us)
+
+    def _new_positions(self, is_decided: bool) -> dict[LogName, LogPosition]:
+        """How far operators are given logs that have gone on since the last step."""
+        positions = {}
+        for log in (*self._inputs, *self._states):
+            position, fed = self._taken(log), self.fed.get(log, LogPosition())
+            if position.watermark_us == END and log.kind == "events" and not is_decided:
+                position = position._replace(watermark_us=fed.watermark_us)
+            if position != fed:
+                positions[log] = position
+        return positions
+
+    def _run(
+        self, read: Mapping[LogName, LogPosition], inputs: Iterable[tuple[LogName, pa.RecordBatch]], ends: bool
+    ) -> list[MadeRows]:
+        """Let operators read; before that, they begin with their states, and hear that the version ends."""
+        self.fed |= read
+        events = []
+        states: dict[str, list[bytes]] = {}
+        for log, rows in inputs:
+            if log.kind == "state":
+                states.setdefault(log.type, []).extend(rows.column(STATE).to_pylist())
+            else:
+                events.append((log.type, rows))
+        if states:
+            self.host.begin({name: b"".join(pieces) for name, pieces in states.items()}, self.plan.starts_us)
+        if ends:
+            self._knows_end = True
+            self.host.end_at(self.ends_us, self.carried_on())
+        return self.host.step(events, self.watermarks(), self.answered())
+
+    def _log_of(self, rows: MadeRows) -> tuple[LogName, RunningVersion]:
+        """The log that rows belong to, and whose it is: states are the next version's."""
+        version = self
+        if rows.kind == "state":
+            assert self.successor is not None
+            version = self.successor
+        return LogName(rows.kind, rows.type, self.site, version.number), version
 
     # ---- operators that a query outside drives
 
@@ -275,7 +348,7 @@ class RunningVersion:
         entries: list[Entry] = []
         grown: set[LogName] = set()
         for made in batch.made:
-            name = self._log_of(made)
+            name, _ = self._log_of(made)
             entries += self.append(name, made.rows, made.watermark)
             grown |= {name, *self.raise_promise(name, made.watermark)}
         return entries, grown
@@ -293,24 +366,34 @@ class RunningVersion:
     # ---- after a restart
 
     def replay(self, step: StepRecord, rows_of: Callable[[LogName, int], bytes]) -> None:
-        """Do a step again, and hold what it makes against what it made then."""
-        inputs: list[tuple[str, pa.RecordBatch]] = []
-        # In the order of `step`: what other sites made, then what this one did.
-        for name in sorted(step.read, key=lambda log: (log.origin == self.site, log)):
-            before, number = self.fed.get(name, LogPosition()).number, step.read[name].number
-            shelf = (self.read[name] if name in self.read else self.made[name]).shelf
-            for stub in shelf.after(before):
-                if stub.following <= number:
-                    inputs.append((name.type, read_rows(rows_of(name, stub.first))))
-        self.fed |= step.read
-        for rows in self.host.step(inputs, self.watermarks(), self.answered()):
-            log = self.made[self._log_of(rows)]
-            end, _ = step.made[log.name]
+        """Do a step again, and hold what it makes against what it made then. States may have their rows in another
+        order; what was made then holds."""
+        inputs: list[tuple[LogName, pa.RecordBatch]] = []
+        for name in step.read:
+            inputs += self._journalled(name, step.read[name].number, rows_of)
+        for rows in self._run(step.read, self._in_order(inputs), step.ends):
+            name, version = self._log_of(rows)
+            log, (end, _) = version.made[name], step.made[name]
             stubs = [stub for stub in log.shelf.after(log.end) if stub.following <= end]
             then = [read_rows(rows_of(log.name, stub.first)) for stub in stubs]
-            if end - log.end != rows.rows.num_rows or not _same_rows(then, rows.rows):
+            is_same = end - log.end == rows.rows.num_rows and _same_rows(then, rows.rows)
+            if name.kind != "state" and not is_same:
                 raise self._otherwise(log.name, end - log.end, rows.rows.num_rows)
             log.end = end
+
+    def _journalled(
+        self, name: LogName, number: int, rows_of: Callable[[LogName, int], bytes]
+    ) -> list[tuple[LogName, pa.RecordBatch]]:
+        """What operators have not read of a log, up to a number."""
+        shelf = (self.read[name] if name in self.read else self.made[name]).shelf
+        stubs = shelf.after(self.fed.get(name, LogPosition()).number)
+        return [(name, read_rows(rows_of(name, stub.first))) for stub in stubs if stub.following <= number]
+
+    def read_again(self, rows_of: Callable[[LogName, int], bytes]) -> None:
+        """After all steps were done again: what had been taken waits for operators once more."""
+        for name in (*self._inputs, *self._states):
+            for _, rows in self._journalled(name, self._taken(name).number, rows_of):
+                self.unread.append((name, rows))
 
     def _otherwise(self, log: LogName, then: int, now: int) -> StateError:
         functions = ", ".join(function.path for function in self.plan.functions)

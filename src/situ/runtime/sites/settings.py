@@ -23,4 +23,4 @@ class Settings:
     waiting: int = 512 << 20
     repeat: float = 1.0
     ask: float = 0.02
-    acknowledge: float = 0.2
+    acknowledge: float = 0.5

@@ -199,14 +199,16 @@ class SiteCore:
     def _step(self, now: float) -> None:
         for version in self.versions.values():
             before = {name: (log.taken, log.taken_us, log.taken_request) for name, log in version.read.items()}
-            record, entries = version.step(self.steps + 1, now)
+            is_decided = self.controls.prepared is None or version.ends_us < END
+            record, entries = version.step(self.steps + 1, now, is_decided)
             self.open.entries += entries
             if record is not None:
                 self.steps += 1
                 self.open.steps.append(record)
                 for name in record.made:
-                    for log in (name, *version.selected.get(name, ())):
-                        self.store_made(version.made[log])
+                    of_version = self.versions[name.version]
+                    for log in (name, *of_version.selected.get(name, ())):
+                        self.store_made(of_version.made[log])
             for name, read in version.read.items():
                 if before[name] != (read.taken, read.taken_us, read.taken_request):
                     self.open.values[f"read/{name}"] = f"{read.taken} {read.taken_us} {read.taken_request}"

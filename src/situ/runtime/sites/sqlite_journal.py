@@ -220,15 +220,17 @@ class SqliteJournal:
 
 def _step_to_json(step: StepRecord) -> str:
     read, made = ({str(log): list(at) for log, at in of.items()} for of in (step.read, step.made))
-    return json.dumps([step.number, step.version, step.now, read, made], separators=(",", ":"))
+    ends = [True] if step.ends else []
+    return json.dumps([step.number, step.version, step.now, read, made, *ends], separators=(",", ":"))
 
 
 def _step_of_json(text: str) -> StepRecord:
-    number, version, now, read, made = json.loads(text)
+    number, version, now, read, made, *ends = json.loads(text)
     return StepRecord(
         number,
         version,
         now,
         {LogName.parse(log): LogPosition(*at) for log, at in read.items()},
         {LogName.parse(log): (end, watermark_us) for log, (end, watermark_us) in made.items()},
+        bool(ends),
     )

@@ -104,8 +104,9 @@ def _waits_for(version: RunningVersion, lows: dict[str, int]) -> set[str]:
     holding = {
         f"{log.name.origin} for the time of {log.name.type}"
         for log in version.read.values()
-        if log.by_operators and log.taken_us < last
+        if log.by_operators and log.name.kind == "events" and log.taken_us < last
     }
+    holding |= {f"{log.origin} for the state of {log.type}" for log in version.missing_states()}
     return holding | {
         f"{site} to read {name}"
         for name, log in version.made.items()

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from situ.core.errors import InputError, SituError
-from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.deployed_plan import DeployedPlan, plan_of_json
 from situ.runtime.sites.deployment import Deployment
 from situ.runtime.sites.messages import (
     ControlAnswer,
     ControlMessage,
     Done,
+    PlanQuestion,
     Prepared,
     StatusQuestion,
     message_of,
@@ -51,6 +52,11 @@ class Control:
         """How a site is: what its core reports, and under `process` what its process counts."""
         header = self._ask(site, MESSAGE, message_to_parts(StatusQuestion())[0])
         return {**json.loads(header["report"]), "process": header["process"]}
+
+    def running_plan(self, site: str) -> DeployedPlan | None:
+        """The newest plan in which a site has a part."""
+        header = self._ask(site, MESSAGE, message_to_parts(PlanQuestion())[0])
+        return plan_of_json(header["plan"], f"the plan of {site}") if header["plan"] else None
 
     def round_trips_s(self, site: str) -> dict[str, float]:
         """How long a word from a site to each that it is joined to, and back, takes now."""

@@ -1,12 +1,11 @@
 """A site of one: a query that runs on in this process, with the journal, the sources and the sinks of a site.
 
 The plan in the journal has the rules in force. Other rules are its next version: they hold for events after the latest
-one that was read, and begin without the partial matches of those before.
+one that was read. Those that stay as they are go on with their state; others begin without.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -18,7 +17,8 @@ from situ.core.time import BEGINNING
 from situ.graph.query import Query
 from situ.lang.parse import parse
 from situ.lang.unparse import unparse
-from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_to_json
+from situ.runtime.sites.carrying import carried_on
+from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_of_json, plan_to_json
 from situ.runtime.sites.embedded_host import compile_plan
 from situ.runtime.sites.messages import Done, Go, Prepare, Prepared
 from situ.runtime.sites.process.site_process import SOURCE, SiteProcess, SiteSetup
@@ -59,8 +59,9 @@ class SiteAlone:
         )
         self.process = SiteProcess(setup, self.journal)
         plans = {int(name.partition("/")[2]): text for name, text in self.journal.values().items() if _is_plan(name)}
+        self._running = plan_of_json(plans[max(plans)]) if plans else None
         #: The rules in force; None before the first start.
-        self.query: Query | None = parse(json.loads(plans[max(plans)])["query"]) if plans else None
+        self.query: Query | None = parse(self._running.query) if self._running is not None else None
         self._thread = threading.Thread(target=self._run, name="situ-site", daemon=True)
         self._thread.start()
 
@@ -81,6 +82,8 @@ class SiteAlone:
             latest = [s["latest_us"] for s in self.report()["sources"].values() if isinstance(s["latest_us"], int)]
             starts_us = BEGINNING if self.query is None else max(latest, default=0) + after_us
             plan = self._plan(query, version, starts_us)
+            if self._running is not None:
+                plan = carried_on(plan, self._running)
             compile_plan(plan)  # an error of the query has a place, which a site's answer has not
             prepared = self.process.ask(Prepare(plan_to_json(plan)))
             assert isinstance(prepared, Prepared)
@@ -89,7 +92,7 @@ class SiteAlone:
                 assert isinstance(done, Done)
                 if not done.done:
                     raise SituError(done.reason)
-                self.query = query
+                self.query, self._running = query, plan
                 return change
             reason = prepared.reason
         raise SituError(reason)

@@ -104,10 +104,9 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no 
         """A request of control; its answer is one object, or the error that it ended in. Any site may ping."""
         with _refusals(self._endpoint):
             request = json_object(action.body.to_pybytes())
-            if action.type == PING:
-                self._peer(context, action.body.to_pybytes())
-                return [b"{}"]
             peer = self._peer(context, json.dumps({"from": request.get("from")}).encode())
+            if action.type == PING:
+                return [b"{}"]
             is_query = action.type in (OFFSETS, PARTS)
             if is_query:
                 self._require_query(peer)

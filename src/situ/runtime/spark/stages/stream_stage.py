@@ -169,6 +169,12 @@ class StreamStage:
             self._known_programs[owns] = stage_programs(self.plan, self._stage, functions, owns)
         return self._known_programs[owns]
 
+    @cached_property
+    def _moving_programs(self) -> dict[str, MovingProgram]:
+        """The programs of moving subscriptions, made once as well."""
+        functions = loaded(self.functions)
+        return {query.name: MovingProgram.of(query, functions) for query in self._stage.moving}
+
     def _restored(self, shard: int, state: bytes | None) -> _Shard:
         functions = loaded(self.functions)
         memory = memory_of_task(self.memory_bytes)
@@ -177,10 +183,7 @@ class StreamStage:
         watermarks = Watermarks.of(sorted(handed), map(str, range(self.shards)))
         clock = Clock.of(self.plan.graph.streams)
         here = Shards((shard,), self.shards)
-        moving = {
-            query.name: moving_flow(MovingProgram.of(query, functions), memory, shards=here)
-            for query in self._stage.moving
-        }
+        moving = {name: moving_flow(program, memory, shards=here) for name, program in self._moving_programs.items()}
         back_to_us = self.restart.clock_back_to_us
         running = _Shard(shard, stage.flow, moving, stage.ports, clock, watermarks, back_to_us)
         if state is not None:

@@ -1,0 +1,246 @@
+"""Plans on real processes at the pace of the events: how late results are, and what crosses links.
+
+`python -m situ.bench.live_sites [--only planetlab geant]`, part of `make bench`. The query is that of
+`examples/placement`, ten times as fast: windows are a tenth as long, and events come ten times as often. Producers push
+each event to its site when its time has come; proxies are as slow as the network. What is found, and how late it is on
+the root's disk, is held against the plan's latency; what crosses links against the vectorised counting of the same
+events.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from situ.bench.pulling import EXAMPLE, exfiltration_events
+from situ.bench.sections import Say, Sections, main
+from situ.bench.sites import latencies_ms
+from situ.bench.suite import Bar, BenchFigure
+from situ.core.errors import SituError
+from situ.lab.panorama.simulation.events import Occurred
+from situ.lab.panorama.simulation.simulate import SimulationRun, simulate
+from situ.lang.parse import parse
+from situ.lang.resolve import resolve
+from situ.network.load import load_network
+from situ.network.network import Network
+from situ.network.statistics import Statistics, read_statistics
+from situ.placement.coverage import Coverage
+from situ.placement.from_graph import problem_of
+from situ.placement.mechanisms import mechanism
+from situ.placement.plan import Plan
+from situ.placement.problem import Limits
+from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
+from situ.runtime.sites.process.deploying import Control
+from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
+from situ.runtime.sites.ways import with_ways
+from situ.runtime.sites.wire.identity import Identities
+from situ.runtime.sites.wire.producing import Producer
+from situ.service.certificates import Credentials, make_producer_keys, producer_identity
+
+FASTER = 10
+PLANETLAB = Path("tests/network/data/planetlab_12_hosts_rtt_ms.parquet")
+SECONDS = 60
+PRODUCER = "sensor"
+#: An event is on its way from producer to site for less than this; sites wait so long for those before it. Where links
+#: are counted and no time is measured, it may be on its way for longer.
+BOUND_MS, LONG_BOUND_MS = 20, 1_000
+#: From the last event on, until all has been found, and nobody has anything left to say.
+AFTER_S = 5.0
+
+
+def live_query(bound_ms: int = BOUND_MS) -> str:
+    """The query of the example, ten times as fast, over events with times in microseconds."""
+    text = (EXAMPLE / "exfiltration.situ").read_text()
+    for said, faster in (
+        ("within 5 s", f"within {5000 // FASTER} ms"),
+        ("within 10 s", f"within {10_000 // FASTER} ms"),
+        ("ts timestamp)", "us int)"),
+        ("time ts", f"time us in us  watermark {bound_ms} ms"),
+    ):
+        text = text.replace(said, faster)
+    return text[: text.index("  demand")]
+
+
+@dataclass(frozen=True)
+class LiveCase:
+    """A plan, and events that occur at the sites of its sources, from 0 us on."""
+
+    network: Network
+    text: str
+    planned: Plan
+    events: Mapping[str, pa.Table]
+
+    def counted(self) -> SimulationRun:
+        """What the vectorised counting says of it."""
+        occurred = {
+            stream: Occurred(
+                table.drop_columns(["country"]),
+                np.array([self.network.number(name) for name in table.column("country").to_pylist()], np.int64),
+            )
+            for stream, table in self.events.items()
+        }
+        assert self.planned.problem is not None
+        return simulate(self.planned.problem, resolve(parse(self.text)), self.planned.placed, occurred)
+
+    def deployed(self) -> DeployedPlan:
+        problem, names = self.planned.problem, self.network.names
+        assert problem is not None
+        operators = {
+            operator.name: OperatorPlace(
+                names[where.site],
+                tuple(tuple(operator.events[n] for n in step) for step in where.steps) if len(where.steps) > 1 else (),
+            )
+            for operator, where in zip(problem.operators, self.planned.placed, strict=True)
+        }
+        sources = {event: tuple(sorted(names[site] for site in of.sites)) for event, of in problem.sources.items()}
+        live = frozenset(sources)
+        return with_ways(
+            DeployedPlan(1, self.text, sources, operators, (names[problem.root],), live=live), self.network
+        )
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """What became of a case: how late each result was on disk, what crossed all links, and rows that came too late."""
+
+    latency_ms: np.ndarray
+    sent: Mapping[str, int]
+    late: int
+
+
+def case_of(
+    network: Network, root: str, statistics: Statistics, by: str, hosts: int, limits: Limits, bound_ms: int = BOUND_MS
+) -> LiveCase:
+    """A case of the example's query, with the plan of a mechanism."""
+    text = live_query(bound_ms)
+    problem = problem_of(resolve(parse(text)), network, statistics, Coverage(), root=root, limits=limits)
+    events = {
+        stream: table.set_column(table.column_names.index("ts"), "us", table.column("ts").cast(pa.int64()))
+        for stream, table in exfiltration_events(statistics, SECONDS, hosts).items()
+    }
+    return LiveCase(network, text, mechanism(by)(problem), events)
+
+
+def run_live(case: LiveCase) -> LiveRun:
+    """Starts the sites, hands events to them at their times, and looks what became of them."""
+    plan = case.deployed()
+    with tempfile.TemporaryDirectory(prefix="situ-bench-") as work:
+        out = Path(work, "out")
+        arguments = {
+            site: SiteArguments(
+                {stream: f"flight://{PRODUCER}" for stream, sites in plan.sources.items() if site in sites},
+                str(out) if site in plan.results else None,
+            )
+            for site in plan.sites
+        }
+        sites = LocalSites(case.network, arguments, Path(work, "sites"), joined=plan.joined)
+        try:
+            sites.start()
+            control = Control(sites.control, sites.addresses)
+            control.deploy(plan, plan.sites)
+            keys = make_producer_keys([PRODUCER], sites.directory / "keys")[PRODUCER]
+            sensor = Identities.of(PRODUCER, case.network.names, Credentials.read(keys, producer_identity(PRODUCER)))
+            producers = {
+                (site, stream): Producer(sensor, site, sites.addresses[site], stream)
+                for stream, names in plan.sources.items()
+                for site in names
+            }
+            _hand_over(case.events, producers)
+            time.sleep(AFTER_S)
+            reports = control.of_all(control.status, list(plan.sites))
+            for producer in producers.values():
+                producer.close()
+        finally:
+            sites.close()
+        sent: dict[str, int] = {}
+        late = 0
+        for site, report in reports.items():
+            if isinstance(report, SituError):
+                raise SituError(f"site {site} does not answer: {report.cause}")
+            late += report["rows"]["late"] + report["rows"]["rejected"]
+            for counts in report["links"].values():
+                for name, count in counts.items():
+                    sent[name] = sent.get(name, 0) + count
+        parts = sorted((out / "Exfiltration").glob("part-*")) if out.exists() else []
+        return LiveRun(np.concatenate([np.zeros(0), *map(latencies_ms, parts)]), sent, late)
+
+
+def _hand_over(events: Mapping[str, pa.Table], producers: Mapping[tuple[str, str], Producer]) -> None:
+    """Sends each event to its site when its time, counted from a second ahead, has come."""
+    begin_us = time.time_ns() // 1000 + 1_000_000
+    waiting = []
+    for stream, table in events.items():
+        countries = table.column("country").to_pylist()
+        rows = table.drop_columns(["country"])
+        at = rows.column_names.index("us")
+        rows = rows.set_column(at, "us", pa.array(rows.column("us").to_numpy() + begin_us))
+        for number, due_us in enumerate(rows.column("us").to_pylist()):
+            waiting.append((due_us, stream, countries[number], rows.slice(number, 1)))
+    heapq.heapify(waiting)
+    while waiting:
+        due_us, stream, site, row = heapq.heappop(waiting)
+        time.sleep(max(due_us / 1e6 - time.time(), 0))
+        producers[site, stream].send(row)
+
+
+# ---- figures
+
+
+def planetlab_figures(say: Say) -> Iterator[BenchFigure]:
+    """How late results are, on twelve hosts with the latencies that were measured between them."""
+    network = load_network(PLANETLAB)
+    a, b, c, d, e, f, g, h, i, j, k, root = network.names
+    rates = {"Alert": dict.fromkeys((a, b), 0.5), "Login": dict.fromkeys((c, d, e), 3.0)}
+    rates["Flow"] = dict.fromkeys((f, g, h, i, j, k), 10.0)
+    shares = {"Intrusion": 0.2, "Intrusion.login": 0.5, "Exfiltration": 0.2, "Exfiltration.flow": 0.3}
+    for by, is_bar in (("optimal", True), ("naive", False)):
+        say(f"PlanetLab: the plan of {by} at the pace of events, on real processes")
+        case = case_of(network, root, Statistics(rates, shares), by, 5, Limits())
+        run = run_live(case)
+        if not len(run.latency_ms):
+            raise SituError("nothing was found")
+        predicted = case.planned.latency_ms
+        median, p99 = np.percentile(run.latency_ms, [50, 99])
+        most = 1.25 * predicted + 25
+        detail = f"{len(run.latency_ms):,} complex events, predicted {predicted:.0f} ms, 99% within {p99:.0f} ms"
+        detail += f"; bar 1.25 x {predicted:.0f} + 25 ms; {run.late} rows were late"
+        measured = {"median_ms": float(median), "p99_ms": float(p99), "predicted_ms": predicted, "late": run.late}
+        bar = Bar("at most", round(most, 1)) if is_bar else None
+        yield BenchFigure(f"PlanetLab: latency, {by}", round(float(median), 1), "ms, median", detail, measured, bar)
+
+
+def geant_figures(say: Say) -> Iterator[BenchFigure]:
+    """What crosses links, beside the vectorised counting of the same events."""
+    say("GÉANT: the example of placement at the pace of events, on real processes")
+    network, given = load_network(EXAMPLE / "geant.graphml"), read_statistics(EXAMPLE / "rates.json")
+    rates = {stream: {site: FASTER * rate for site, rate in of.items()} for stream, of in given.rates.items()}
+    case = case_of(network, "NL", Statistics(rates, given.selectivity), "optimal", 20, Limits(50), LONG_BOUND_MS)
+    counted, run = case.counted(), run_live(case)
+    name, sent = "GÉANT at the pace of events", run.sent
+    detail = f"{sent['events']:,} events x hops, {counted.data_cost:,.0f} counted; {run.late} rows were late"
+    off = abs(sent["events"] / counted.data_cost - 1)
+    yield BenchFigure(f"{name}: events x hops", round(100 * off, 2), "% off", detail, dict(sent), Bar("at most", 0))
+    detail = f"{sent['requests']:,} requests x hops, {counted.growth_cost:,.0f} counted"
+    off = abs(sent["requests"] / counted.growth_cost - 1)
+    yield BenchFigure(f"{name}: requests", round(100 * off, 1), "% off", detail, {}, Bar("at most", 10))
+    words = sent["questions"] + sent["acknowledgements"]
+    detail = (
+        f"{sent['questions']:,} questions, {sent['acknowledgements']:,} acknowledgements, {sent['promises']:,} promises"
+    )
+    ratio = round(words / sent["events"], 2)
+    yield BenchFigure(f"{name}: questions and acknowledgements", ratio, "x events", detail, {}, Bar("at most", 1))
+
+
+SECTIONS: Sections = {"planetlab": planetlab_figures, "geant": geant_figures}
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, SECTIONS))
