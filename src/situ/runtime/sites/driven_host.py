@@ -62,4 +62,9 @@ def make_driven_host(plan: str, site: str) -> DrivenHost:
                 f"{name} pulls inputs at {site}, which runs on Spark, and Spark is pushed all inputs",
                 remedy=f"Leave out the steps of {name}, or place it at a site that is no Spark site.",
             )
+        if place.carried_from and site in (place.site, place.carried_from):
+            raise PlanError(
+                f"{name} is to be carried on at {site}, which runs on Spark, and its state is in Spark's checkpoint",
+                remedy=f"Let {name} begin anew in this version.",
+            )
     return DrivenHost(embedded.compiled, site)
