@@ -32,8 +32,8 @@ class RunningVersion:
 
     `fresh` has rows of this site's own sources that no step has taken yet, by log; `unread` those that steps have taken
     and operators have not read: they wait for the states of operators that are carried on to here. `fed` says up to
-    where operators were given each log that they read. `successor` is the next version, if this site has a part in it. `last_batch`: of operators that a query outside
-    drives, the last one that was taken.
+    where operators were given each log that they read. `successor` is the next version, if this site has a part in it.
+    `last_batch`: of operators that a query outside drives, the last one that was taken.
     """
 
     site: str
