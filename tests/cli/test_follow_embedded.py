@@ -89,6 +89,11 @@ def test_rules_of_the_control_directory(tmp_path: Path) -> None:
     assert change["added"] == ["Twice"]
     assert found(tmp_path, "Twice")
     assert min(row["first"] for row in found(tmp_path, "Twice")) >= 95  # type: ignore[type-var,operator]
+    engine = Engine(STREAM + SHUT)  # the rule that stays finds what it would have found
+    fed = [row for k in range(2) for row in engine.feed(rows(100 * k, 100, seed=k)).complex_events["Shut"].to_pylist()]
+    in_order = [sorted(of, key=lambda row: (row["shut"], row["opened"])) for of in (found(tmp_path, "Shut"), fed)]
+    assert in_order[0] == in_order[1]
+    assert any(row["opened"] < 100 <= row["shut"] for row in fed)
     (control / "twice.situ").write_text("subscribe Wrong detect Nothing as n assign x = n.x")
     ended = follow(tmp_path, "--control", control)
     assert ended["rules_refused"] == 1

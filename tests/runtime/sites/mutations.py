@@ -230,30 +230,6 @@ def state_left_behind() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def ended_before_it_is_decided() -> Iterator[None]:
-    original = RunningVersion.step
-
-    def step(self: RunningVersion, number: int, now: float, is_decided: bool = True) -> Any:
-        return original(self, number, now, True)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunningVersion, "step", step)
-        yield
-
-
-@contextmanager
-def waiting_rows_forgotten() -> Iterator[None]:
-    """What waited for a state is not read again after a restart."""
-
-    def read_again(self: RunningVersion, rows_of: Any) -> None:
-        pass
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunningVersion, "read_again", read_again)
-        yield
-
-
 #: Mutations of what versions carry on; storms that carry catch them.
 CARRYING: dict[str, Callable[[], object]] = {
     mutation.__name__: mutation
@@ -262,8 +238,6 @@ CARRYING: dict[str, Callable[[], object]] = {
         state_one_microsecond_off,
         waiting_events_left_behind,
         state_left_behind,
-        ended_before_it_is_decided,
-        waiting_rows_forgotten,
     )
 }
 

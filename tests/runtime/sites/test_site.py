@@ -16,6 +16,7 @@ from situ.io.rows.conform import Conformed, conform
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.sites.actions import ControlAsked, Received, Send
+from situ.runtime.sites.carrying import carried_on
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_to_json
 from situ.runtime.sites.deployment import Deployment, concerned_sites
 from situ.runtime.sites.embedded_host import make_embedded_host
@@ -135,6 +136,30 @@ def test_a_site_that_missed_the_decision_hears_of_it_from_the_others() -> None:
     assert deployment.phase == "running"
     found = [(log.version, row["first"], row["second"]) for log, t in world.results().items() for row in t.to_pylist()]
     assert sorted(found) == [(1, 0, 1), (2, 4, 5)]
+
+
+def test_a_match_over_a_change_is_found_where_its_operator_goes() -> None:
+    first = plan_of()
+    second = replace(plan_of(operators={"Pair": OperatorPlace("root")}), version=2).starting_at(10_000_000)
+    world = world_of(first, [pings(2, 4, first=1), pings(12, 14, first=3)], pause_s=5.0)
+    deployed(world, first)
+    world.run_for(0.5)
+    deployed(world, carried_on(second, first), first)
+    world.run()
+    found = [(log.version, row["first"], row["second"]) for log, t in world.results().items() for row in t.to_pylist()]
+    assert found == [(2, 2, 3)]
+
+
+def test_a_state_that_a_site_does_not_have_is_refused() -> None:
+    first = plan_of()
+    other = plan_of(PAIRS.replace("10 s", "11 s"), operators={"Pair": OperatorPlace("root", carried_from="hub")})
+    world = world_of(first, [pings(2, 4)], bounded=False)
+    deployed(world, first)
+    world.run_for(5)
+    deployment = deployed(world, replace(other, version=2).starting_at(10_000_000), first)
+    world.run_for(5)
+    assert deployment.phase == "refused"
+    assert "Pair cannot be carried on from hub: its rule has changed" in deployment.reasons["hub"]
 
 
 def test_a_source_that_a_new_plan_leaves_out_ends_with_the_version_before() -> None:

@@ -131,9 +131,8 @@ class Controls:
         host = self._site.make_host(plan_to_json(plan), name)
         newest = self._site.newest
         is_running = newest is not None and newest.number == known.version
-        states = [
-            n for n, place in plan.operators.items() if name in (place.carried_from, place.site) and place.carried_from
-        ]
+        carried = {operator: p for operator, p in plan.operators.items() if p.carried_from is not None}
+        states = [operator for operator, p in carried.items() if name in (p.carried_from, p.site)]
         if host.driven and states:
             raise PlanError(
                 f"{name} runs operators on Spark, which neither gives nor takes the state of {states[0]}",

@@ -78,13 +78,14 @@ class SiteAlone:
         change = change_between(self.query, query)
         version = int(self.report()["version"]) + 1
         reason = ""
+        # All that takes its time comes before the times are looked at: sources read on.
+        plan = self._plan(query, version)
+        if self._running is not None:
+            plan = carried_on(plan, self._running)
+        compile_plan(plan)  # an error of the query has a place, which a site's answer has not
         for after_us in _AFTER_US:
             latest = [s["latest_us"] for s in self.report()["sources"].values() if isinstance(s["latest_us"], int)]
-            starts_us = BEGINNING if self.query is None else max(latest, default=0) + after_us
-            plan = self._plan(query, version, starts_us)
-            if self._running is not None:
-                plan = carried_on(plan, self._running)
-            compile_plan(plan)  # an error of the query has a place, which a site's answer has not
+            plan = plan.starting_at(BEGINNING if self.query is None else max(latest, default=0) + after_us)
             prepared = self.process.ask(Prepare(plan_to_json(plan)))
             assert isinstance(prepared, Prepared)
             if prepared.ready:
@@ -97,7 +98,7 @@ class SiteAlone:
             reason = prepared.reason
         raise SituError(reason)
 
-    def _plan(self, query: Query, version: int, starts_us: int) -> DeployedPlan:
+    def _plan(self, query: Query, version: int) -> DeployedPlan:
         return DeployedPlan(
             version,
             unparse(query),
@@ -105,7 +106,6 @@ class SiteAlone:
             {rule.name: OperatorPlace(NAME) for rule in rules_of(query)},
             (NAME,),
             self.functions,
-            starts_us=starts_us,
         )
 
     def has_done_all(self) -> bool:
