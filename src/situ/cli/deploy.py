@@ -9,7 +9,7 @@ from situ.cli.controlling import control_of, network_of
 from situ.cli.run_options import time_given
 from situ.cli.site_options import AFTER, DeployOptions, StopOptions
 from situ.cli.site_plans import plan_in_file, with_live
-from situ.core.errors import InputError, SituError
+from situ.core.errors import InputError, QueryError, QuerySyntaxError, SituError
 from situ.core.time import BEGINNING, parse_duration
 from situ.runtime.sites.deployed_plan import DeployedPlan
 
@@ -38,10 +38,14 @@ def deploy_file(options: DeployOptions) -> dict[str, Any]:
     }
     plan = _as_next_version(plan, reports, options.at)
     before = None if options.anew else _running_plan(control, reports)
-    reasons = {} if before is None else reasons_to_begin_anew(plan, before)
+    reasons: dict[str, str] = {}
     if before is not None:
-        plan = carried_on(plan, before)
-        plan = with_ways(plan, network_of(options.control)) if plan.ways else plan
+        try:
+            reasons = reasons_to_begin_anew(plan, before)
+            plan = carried_on(plan, before)
+            plan = with_ways(plan, network_of(options.control)) if plan.ways else plan
+        except (QueryError, QuerySyntaxError) as error:  # sites refuse such a query, each with its reason
+            reasons = dict.fromkeys(plan.operators, error.cause)
     runs_at = {site for site, report in reports.items() if report["versions"]}
     deployment = control.deploy(plan, tuple(sorted({*concerned_sites(plan), *runs_at})))
     words = [deployment.words(), *(f"{name} begins without state: {why}" for name, why in sorted(reasons.items()))]

@@ -179,6 +179,7 @@ class EmbeddedFollower:
             self._tell_change(show, change, None)
         for each in wrong:
             show.tell(RulesRefused(each))
+        self.site.begin_to_read()
 
     def _take(self, texts: Texts) -> Any:
         query = query_of(texts)

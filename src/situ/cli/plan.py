@@ -33,7 +33,7 @@ from situ.placement.problem import Limits, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class PlanQuestion:
+class PlanningProblem:
     """A problem, what subscriptions demand, and what a person should know about the query."""
 
     problem: Problem
@@ -116,7 +116,7 @@ def plan_file(options: PlanOptions) -> PlanResult:
     return planned
 
 
-def question_of(options: ProblemOptions, functions: str | None) -> PlanQuestion:
+def question_of(options: ProblemOptions, functions: str | None) -> PlanningProblem:
     """The problem that the files and options pose."""
     import_functions(functions)
     graph = resolve(read_query(options.file))
@@ -133,7 +133,7 @@ def question_of(options: ProblemOptions, functions: str | None) -> PlanQuestion:
     )
     problem = replace(problem, seed=options.seed, radius=options.radius)
     told = (*warnings(without_demands(graph)), *standing_still(graph), *silent)
-    return PlanQuestion(problem, told, demands_of(graph))
+    return PlanningProblem(problem, told, demands_of(graph))
 
 
 def _statistics(graph: OperatorGraph, options: ProblemOptions) -> tuple[Statistics, str | None, tuple[str, ...]]:
@@ -152,7 +152,7 @@ def _statistics(graph: OperatorGraph, options: ProblemOptions) -> tuple[Statisti
     return learned.statistics, options.root or learned.root, silent
 
 
-def plan_by(name: str, question: PlanQuestion) -> PlanResult:
+def plan_by(name: str, question: PlanningProblem) -> PlanResult:
     """What a mechanism answers. Before its time is taken, what all of them use is known: ways and gathered events."""
     chosen, problem = mechanism(name), question.problem
     with waiting(f"{name} plans"):
@@ -166,7 +166,7 @@ def plan_by(name: str, question: PlanQuestion) -> PlanResult:
     return PlanResult(problem, plan, naive_cost, seconds, links, told, demands)
 
 
-def _keeping_more(planned: PlanResult, question: PlanQuestion) -> PlanResult:
+def _keeping_more(planned: PlanResult, question: PlanningProblem) -> PlanResult:
     """Of all mechanisms that answer within seconds, the plan that keeps most demands; of several, the cheapest."""
     from situ.cli.compare import quick
 

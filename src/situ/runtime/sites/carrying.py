@@ -10,20 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from situ.core.errors import SituError
+from situ.core.functions import Functions
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Stream
 from situ.kernel.operator import Context, contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError
-from situ.runtime.sites.embedded_host import functions_of
 
 
 def carried_on(plan: DeployedPlan, before: DeployedPlan) -> DeployedPlan:
     """The plan as the version after another one: each operator that can be is carried on from where it runs."""
-    reasons = reasons_to_begin_anew(plan, before)
+    anew = reasons_to_begin_anew(plan, before).keys() | (plan.operators.keys() - before.operators.keys())
     places = {
-        name: replace(place, carried_from=None if name in reasons else before.operators[name].site)
+        name: replace(place, carried_from=None if name in anew else before.operators[name].site)
         for name, place in plan.operators.items()
     }
     return replace(plan, operators=places)
@@ -54,7 +55,7 @@ def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan) -> dict[str,
 
 def pulls(plan: DeployedPlan, name: str) -> bool:
     """Whether a plan lets an operator pull some of its inputs."""
-    return len(plan.operators[name].steps) > 1
+    return name in plan.operators and len(plan.operators[name].steps) > 1
 
 
 def require_carried(plan: DeployedPlan, before: DeployedPlan | None, site: str) -> None:
@@ -105,6 +106,18 @@ class _KnownQuery:
 
 @lru_cache(maxsize=4)
 def _known(query: str, functions: tuple[NamedFunction, ...]) -> _KnownQuery:
-    imported = functions_of(functions)
-    graph = resolve(parse(query), imported)
-    return _KnownQuery(graph, contexts_of(graph, imported, provenance=False))
+    known = _declared(functions)
+    graph = resolve(parse(query), known)
+    return _KnownQuery(graph, contexts_of(graph, known, provenance=False))
+
+
+def _declared(functions: tuple[NamedFunction, ...]) -> Functions:
+    """Functions by name and type. They are not imported: whoever compares plans need not have their modules."""
+    declared = Functions()
+    for function in functions:
+        declared.register(_not_here, returns=function.returns, name=function.name)
+    return declared
+
+
+def _not_here(*_: object) -> object:
+    raise SituError("functions of a plan run at its sites, and nowhere else")

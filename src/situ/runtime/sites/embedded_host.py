@@ -119,7 +119,7 @@ class CompiledPlan:
 
 def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     """The plan with its query resolved and compiled; PlanError or QueryError if it means nothing here."""
-    functions = functions_of(plan.functions)
+    functions = _functions_of(plan.functions)
     graph = resolve(parse(plan.query), functions)
     if plan.silent_since_us is not None:
         graph = replace(graph, start_us=plan.silent_since_us)
@@ -140,7 +140,7 @@ def compiled_plan(plan: str) -> CompiledPlan:
     return compile_plan(plan_of_json(plan))
 
 
-def functions_of(named: Iterable[NamedFunction]) -> Functions:
+def _functions_of(named: Iterable[NamedFunction]) -> Functions:
     """Users' functions, imported; QueryError if one cannot be."""
     functions = Functions()
     for function in named:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from situ.graph.operators import OperatorGraph
 from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.event_counts import single_conditions
 from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.selections import ALL, Filter, Selection
-from situ.runtime.sites.tallies import single_conditions
 
 _SHARED = ""
 

@@ -13,6 +13,7 @@ from situ.core.time import BEGINNING, END
 from situ.runtime.sites.actions import BatchMade
 from situ.runtime.sites.batches import BatchRecord
 from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.event_counts import EventCounts
 from situ.runtime.sites.host import STATE, Host, MadeRows
 from situ.runtime.sites.journal import Entry, LogPosition, StepRecord
 from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, TimeBuffer
@@ -20,7 +21,6 @@ from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.ranges import holds, merged, without
 from situ.runtime.sites.rows import read_rows, times_us, write_rows
-from situ.runtime.sites.tallies import Tallies
 
 #: Entries are cut where they would be larger.
 ENTRY_BYTES = 4 << 20
@@ -66,7 +66,7 @@ class RunningVersion:
         self._inputs = [log for log in given if log.kind == "events"]
         self._own_inputs = {log for log in given if log.origin == self.site}
         self._knows_end = False
-        self.tallies = Tallies(self.logs.conditions, self.host.choose)
+        self.event_counts = EventCounts(self.logs.conditions, self.host.choose)
 
     def _pulled(self, log: LogName) -> PullState | None:
         selection = self.logs.selections.get(log)
@@ -103,7 +103,7 @@ class RunningVersion:
         """Number rows of a log that is made here, and what is selected of them, with the promise that holds after
         them."""
         if log.kind == "events":
-            self.tallies.count(log.type, rows, self.made[log].watermark_us if self.made[log].end else BEGINNING)
+            self.event_counts.count(log.type, rows, self.made[log].watermark_us if self.made[log].end else BEGINNING)
         entries = self._numbered(self.made[log], rows, watermark_us)
         for name in self.selected.get(log, ()):
             pulled = self.made[name].pulled

@@ -56,7 +56,7 @@ def _version(version: RunningVersion) -> dict[str, Any]:
         "operators": here,
         "results": list(version.plan.results),
         "predicted": version.plan.predicted.at(version.site, here).to_json(),
-        "counted": version.tallies.to_json(),
+        "counted": version.event_counts.to_json(),
         "made": {
             str(name): {
                 "events": log.durable_end,

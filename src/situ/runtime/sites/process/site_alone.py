@@ -47,6 +47,7 @@ class SiteAlone:
     error: BaseException | None = None
 
     def __post_init__(self) -> None:
+        self._may_read = threading.Event()
         setup = SiteSetup(
             NAME,
             None,
@@ -55,6 +56,7 @@ class SiteAlone:
             dict.fromkeys(self.streams, (SOURCE,)),
             lambda stream, _, plan: self.open_source(stream, plan),
             self.open_sink,
+            may_read=self._may_read,
             say=lambda text: print(text, file=sys.stderr, flush=True),
         )
         self.process = SiteProcess(setup, self.journal)
@@ -64,6 +66,10 @@ class SiteAlone:
         self.query: Query | None = parse(self._running.query) if self._running is not None else None
         self._thread = threading.Thread(target=self._run, name="situ-site", daemon=True)
         self._thread.start()
+
+    def begin_to_read(self) -> None:
+        """Lets sources be read. Not before: rules that are new at a start hold for all that is read after it."""
+        self._may_read.set()
 
     def report(self) -> dict[str, Any]:
         """What the site reports."""
@@ -117,6 +123,7 @@ class SiteAlone:
 
     def close(self) -> None:
         self.process.stop()
+        self._may_read.set()
         self._thread.join()
         self.journal.close()
 

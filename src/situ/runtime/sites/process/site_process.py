@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, assert_never
 
@@ -80,12 +80,18 @@ _ANSWER_S = 120.0
 SOURCE = "source"
 
 
+def _set_event() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
 @dataclass(frozen=True, slots=True)
 class SiteSetup:
     """What a site process is made of. `sources` are the names of the sources that it has of a stream. `open_source` is
     called with a stream, one of these names and the plan that reads it, `open_sink` with the plan, when a plan asks for
     them. `check` says with a SituError why a plan cannot run here. A site alone listens nowhere.
-    `spark`: how its operators run on Spark, if they do."""
+    `spark`: how its operators run on Spark, if they do. Sources are read when `may_read` is set."""
 
     name: str
     listen: SiteAddress | None
@@ -97,6 +103,7 @@ class SiteSetup:
     check: Callable[[DeployedPlan], None] = lambda plan: None
     spark: SparkEngine | None = None
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
+    may_read: threading.Event = field(default_factory=_set_event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +211,9 @@ class SiteProcess:
             for name in self._setup.sources[stream]:
                 if (stream, name) not in self._sources:
                     source, position = self._setup.open_source(stream, name, plan), positions.get((stream, name))
-                    thread = SourceThread(stream, name, source, position, self._events.put, self._fail)
+                    thread = SourceThread(
+                        stream, name, source, position, self._events.put, self._fail, self._setup.may_read
+                    )
                     self._sources[stream, name] = thread
 
     def _connect(self, site: str) -> None:

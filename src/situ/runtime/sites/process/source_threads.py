@@ -14,7 +14,8 @@ _UNTAKEN = 2
 
 
 class SourceThread:
-    """Reads a source from a position on, and tells what it reads; `failed` is told what ends it before its time."""
+    """Reads a source from a position on, once it may, and tells what it reads; `failed` is told what ends it before its
+    time."""
 
     def __init__(
         self,
@@ -24,9 +25,10 @@ class SourceThread:
         position: str | None,
         tell: Callable[[RowsRead], None],
         failed: Callable[[Exception], None],
+        may_read: threading.Event,
     ) -> None:
         self.stream, self.name, self.source = stream, name, source
-        self._tell, self._failed = tell, failed
+        self._tell, self._failed, self._may_read = tell, failed, may_read
         self._untaken: deque[str] = deque()
         self._changed = threading.Condition()
         self._held = self._closed = False
@@ -62,6 +64,7 @@ class SourceThread:
 
     def _run(self, position: str | None) -> None:
         try:
+            self._may_read.wait()
             for piece in self.source.read(position):
                 with self._changed:
                     if piece is not None:

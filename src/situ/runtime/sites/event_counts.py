@@ -34,7 +34,7 @@ Choose = Callable[[str, pa.RecordBatch, Selection, tuple[()]], pa.RecordBatch]
 
 
 @dataclass(slots=True)
-class Tally:
+class EventCount:
     """The events of one log. `since_us`: time had come so far when counting began; None if no event was before."""
 
     since_us: int | None
@@ -56,44 +56,44 @@ class Tally:
 
 
 @dataclass
-class Tallies:
-    """The tallies of a version at a site, by event type. `conditions`: by type and `Operator.alias`, what is asked of
+class EventCounts:
+    """The counts of a version at a site, by event type. `conditions`: by type and `Operator.alias`, what is asked of
     single events."""
 
     conditions: Mapping[str, Mapping[str, Filter]]
     choose: Choose
-    by_type: dict[str, Tally] = field(default_factory=dict)
+    by_type: dict[str, EventCount] = field(default_factory=dict)
 
     def count(self, event_type: str, rows: pa.RecordBatch, before_us: int) -> None:
         """Rows of a type are made here; `before_us` is what was promised before, if there were events before."""
         if not rows.num_rows:
             return
         if event_type not in self.by_type:
-            self.by_type[event_type] = Tally(None if before_us == BEGINNING else before_us)
-        tally = self.by_type[event_type]
-        tally.waiting.append(rows)
-        tally.waiting_rows += rows.num_rows
-        if tally.waiting_rows >= _ROWS:
-            self._take(event_type, tally)
+            self.by_type[event_type] = EventCount(None if before_us == BEGINNING else before_us)
+        count = self.by_type[event_type]
+        count.waiting.append(rows)
+        count.waiting_rows += rows.num_rows
+        if count.waiting_rows >= _ROWS:
+            self._take(event_type, count)
 
     def to_json(self) -> dict[str, Any]:
-        for event_type, tally in self.by_type.items():
-            self._take(event_type, tally)
-        return {event_type: tally.to_json() for event_type, tally in self.by_type.items()}
+        for event_type, count in self.by_type.items():
+            self._take(event_type, count)
+        return {event_type: count.to_json() for event_type, count in self.by_type.items()}
 
-    def _take(self, event_type: str, tally: Tally) -> None:
+    def _take(self, event_type: str, count: EventCount) -> None:
         """Count what waits."""
-        if not tally.waiting:
+        if not count.waiting:
             return
-        rows = pa.Table.from_batches(tally.waiting).combine_chunks().to_batches()[0]
-        tally.waiting, tally.waiting_rows = [], 0
+        rows = pa.Table.from_batches(count.waiting).combine_chunks().to_batches()[0]
+        count.waiting, count.waiting_rows = [], 0
         times = times_us(rows)
         first_us, latest_us = int(times.min()), int(times.max())
-        tally.events += len(times)
-        tally.first_us = first_us if tally.first_us is None else min(first_us, tally.first_us)
-        tally.latest_us = latest_us if tally.latest_us is None else max(latest_us, tally.latest_us)
+        count.events += len(times)
+        count.first_us = first_us if count.first_us is None else min(first_us, count.first_us)
+        count.latest_us = latest_us if count.latest_us is None else max(latest_us, count.latest_us)
         for name, filter_ in self.conditions.get(event_type, {}).items():
-            tally.passing[name] += self.choose(event_type, rows, Selection(frozenset({filter_})), ()).num_rows
+            count.passing[name] += self.choose(event_type, rows, Selection(frozenset({filter_})), ()).num_rows
 
 
 def single_conditions(graph: OperatorGraph) -> dict[str, dict[str, Filter]]:
