@@ -11,6 +11,7 @@ from situ.cli.site_options import AFTER, DeployOptions, StopOptions
 from situ.cli.site_plans import plan_in_file, with_live
 from situ.core.errors import InputError, QueryError, QuerySyntaxError, SituError
 from situ.core.time import BEGINNING, parse_duration
+from situ.network.network import SPARK
 from situ.runtime.sites.deployed_plan import DeployedPlan
 
 if TYPE_CHECKING:
@@ -41,9 +42,11 @@ def deploy_file(options: DeployOptions) -> dict[str, Any]:
     reasons: dict[str, str] = {}
     if before is not None:
         try:
-            reasons = reasons_to_begin_anew(plan, before)
-            plan = carried_on(plan, before)
-            plan = with_ways(plan, network_of(options.control)) if plan.ways else plan
+            network = network_of(options.control)
+            on_spark = {site.name for site in network.sites if site.engine == SPARK}
+            reasons = reasons_to_begin_anew(plan, before, on_spark)
+            plan = carried_on(plan, before, on_spark)
+            plan = with_ways(plan, network) if plan.ways else plan
         except (QueryError, QuerySyntaxError) as error:  # sites refuse such a query, each with its reason
             reasons = dict.fromkeys(plan.operators, error.cause)
     runs_at = {site for site, report in reports.items() if report["versions"]}

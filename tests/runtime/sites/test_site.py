@@ -16,7 +16,7 @@ from situ.io.rows.conform import Conformed, conform
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.sites.actions import ControlAsked, Received, Send
-from situ.runtime.sites.carrying import carried_on
+from situ.runtime.sites.carrying import carried_on, reasons_to_begin_anew
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_to_json
 from situ.runtime.sites.deployment import Deployment, concerned_sites
 from situ.runtime.sites.embedded_host import make_embedded_host
@@ -148,6 +148,19 @@ def test_a_match_over_a_change_is_found_where_its_operator_goes() -> None:
     world.run()
     found = [(log.version, row["first"], row["second"]) for log, t in world.results().items() for row in t.to_pylist()]
     assert found == [(2, 2, 3)]
+
+
+def test_what_begins_without_state_says_why() -> None:
+    first = plan_of(functions=(NamedFunction("shape", "int", "a_module_that_only_sites_have:shape"),))
+    second = replace(first, operators={"Pair": OperatorPlace("root")}, version=2)
+    site = first.operators["Pair"].site
+    assert reasons_to_begin_anew(second, first) == {}
+    assert carried_on(second, first).operators["Pair"].carried_from == site
+    for on_spark in ({site}, {"root"}):
+        assert reasons_to_begin_anew(second, first, on_spark) == {"Pair": "Spark runs it"}
+        assert carried_on(second, first, on_spark).operators["Pair"].carried_from is None
+    longer = replace(second, query=first.query.replace("10 s", "11 s"))
+    assert reasons_to_begin_anew(longer, first) == {"Pair": "its rule has changed"}
 
 
 def test_a_state_that_a_site_does_not_have_is_refused() -> None:

@@ -6,7 +6,7 @@ that nobody touched would find. The others begin without state when the new vers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -20,9 +20,9 @@ from situ.lang.resolve import resolve
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError
 
 
-def carried_on(plan: DeployedPlan, before: DeployedPlan) -> DeployedPlan:
+def carried_on(plan: DeployedPlan, before: DeployedPlan, on_spark: Collection[str] = ()) -> DeployedPlan:
     """The plan as the version after another one: each operator that can be is carried on from where it runs."""
-    anew = reasons_to_begin_anew(plan, before).keys() | (plan.operators.keys() - before.operators.keys())
+    anew = reasons_to_begin_anew(plan, before, on_spark).keys() | (plan.operators.keys() - before.operators.keys())
     places = {
         name: replace(place, carried_from=None if name in anew else before.operators[name].site)
         for name, place in plan.operators.items()
@@ -30,8 +30,9 @@ def carried_on(plan: DeployedPlan, before: DeployedPlan) -> DeployedPlan:
     return replace(plan, operators=places)
 
 
-def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan) -> dict[str, str]:
-    """By operator of a plan that cannot be carried on from the version before: why not."""
+def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan, on_spark: Collection[str] = ()) -> dict[str, str]:
+    """By operator of a plan that cannot be carried on from the version before: why not. `on_spark` are the sites whose
+    operators Spark runs, which neither gives nor takes their state."""
     old, new = _known(before.query, before.functions), _known(plan.query, plan.functions)
     functions = {f.name: f for f in before.functions}
     other = [f.name for f in plan.functions if functions.get(f.name, f) != f]
@@ -45,6 +46,8 @@ def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan) -> dict[str,
             reason = "silences begin at another time"
         if not reason and (pulls(plan, name) or pulls(before, name)):
             reason = "it pulls"
+        if not reason and any(site_of(version, name) in on_spark for version in (plan, before)):
+            reason = "Spark runs it"
         made_of = [event for event in operator.inputs if event in reasons]
         if not reason and made_of:
             reason = f"it reads {made_of[0]}, which begins anew"
@@ -56,6 +59,11 @@ def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan) -> dict[str,
 def pulls(plan: DeployedPlan, name: str) -> bool:
     """Whether a plan lets an operator pull some of its inputs."""
     return name in plan.operators and len(plan.operators[name].steps) > 1
+
+
+def site_of(plan: DeployedPlan, name: str) -> str | None:
+    """Where a plan lets an operator run, if it says so."""
+    return plan.operators[name].site if name in plan.operators else None
 
 
 def require_carried(plan: DeployedPlan, before: DeployedPlan | None, site: str) -> None:
