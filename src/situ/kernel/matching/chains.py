@@ -10,7 +10,7 @@ stacks" of Tangwongsan et al., VLDB 2015), and the cost is by events, not by cha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,7 @@ NOTHING, SUM, LEAST = 0, 1, 2
 NO_RANK = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
-class Chains:
+class Chains(NamedTuple):
     """By event: how many chains it completes, and what is kept beside; with `sizes`, about how large both may be. Only
     those of events of the last step mean anything."""
 
@@ -36,6 +35,26 @@ class Chains:
     count_sizes: F64
     values: I64
     value_sizes: F64
+
+
+class _StepEvents(NamedTuple):
+    """The events of all groups, and which steps each of them fits."""
+
+    group: I64
+    time: I64
+    steps: U64
+    last: npt.NDArray[np.bool_]
+    values: I64
+
+
+class _Triangles(NamedTuple):
+    """Numbers, and about how large they are: of the later events and of the beginning of earlier ones, each with what
+    is kept beside; and by earlier event, the first row of the triangle that begins with it."""
+
+    whole: I64
+    sizes: F64
+    earlier: I64
+    earlier_sizes: F64
 
 
 def chains_of(
@@ -52,16 +71,17 @@ def chains_of(
     [2, 1]
     """
     rows, width = len(time), count + 1
-    counts, kept_values = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    count_sizes, value_sizes = np.zeros(rows), np.zeros(rows)
-    whole = np.zeros((4, width, width), np.int64)  # later: counts, values; the beginning of earlier ones: the same
-    sizes = np.zeros((4, width, width))
-    earlier, earlier_sizes = np.zeros((rows, 2, width), np.int64), np.zeros((rows, 2, width))
     given = np.zeros(rows, np.int64) if values is None else values
+    triangles = _Triangles(
+        np.zeros((4, width, width), np.int64),
+        np.zeros((4, width, width)),
+        np.zeros((rows, 2, width), np.int64),
+        np.zeros((rows, 2, width)),
+    )
+    chains = Chains(np.zeros(rows, np.int64), np.zeros(rows), np.zeros(rows, np.int64), np.zeros(rows))
     with np.errstate(over="ignore"):  # numbers wrap; compiled code does not say so
-        _walk(group, time, steps, last, window_us, kept, at, given, whole, sizes, earlier, earlier_sizes,
-              counts, count_sizes, kept_values, value_sizes)  # fmt: skip
-    return Chains(counts, count_sizes, kept_values, value_sizes)
+        _walk(_StepEvents(group, time, steps, last, given), window_us, kept, at, triangles, chains)
+    return chains
 
 
 @jit
@@ -122,9 +142,10 @@ def _prepend(whole: I64, sizes: F64, bits: int, kept: int, at: int, value: int) 
 
 
 @jit
-def _walk(group: I64, time: I64, steps: U64, last: npt.NDArray[np.bool_], window_us: int, kept: int, at: int,
-          values: I64, whole: I64, sizes: F64, earlier: I64, earlier_sizes: F64, counts: I64, count_sizes: F64,
-          kept_values: I64, value_sizes: F64) -> None:  # fmt: skip
+def _walk(events: _StepEvents, window_us: int, kept: int, at: int, triangles: _Triangles, chains: Chains) -> None:
+    group, time, steps, last, values = events
+    whole, sizes, earlier, earlier_sizes = triangles
+    counts, count_sizes, kept_values, value_sizes = chains
     width = whole.shape[1]
     later, later_sizes = whole[:2], sizes[:2]
     begun, begun_sizes = whole[2:], sizes[2:]
