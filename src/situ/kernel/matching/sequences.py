@@ -90,9 +90,8 @@ def match_sequences(begin: int, new: NewEvents, code: Code, events: Events, pool
     groups, runs, nodes, counters = pools.groups, pools.runs, pools.nodes, pools.counters
     kind, length, last = code.window[KIND], code.window[LENGTH], len(code.state_test) - 1
     opens, earliest = ONE << np.uint64(code.state_test[0]), counters[EARLIEST]
-    free = (
-        -1
-    )  # nodes that were given back, chained by their parents; those that are left over go when nodes are numbered anew
+    # Nodes that were given back, chained by their parents; those that are left over go when nodes are numbered anew.
+    free = -1
     for at in range(begin, len(new.row)):
         group = new.group[at]
         if group & (new.shards - 1) != new.shard:
