@@ -1,8 +1,9 @@
-"""What `make test` runs: two lanes of commands, side by side.
+"""What `make test` runs: three lanes of commands, side by side.
 
-One lane has all tests of Spark, in one process, which so starts one Java, the kernel's tests once more without the JIT,
-the planner's and those of moving queries. The other one has lint and all other tests, which need no Spark. While the
-second lane lints, the first one compiles the kernel, so that nothing is compiled twice.
+One lane has all tests of Spark, in one process, which so starts one Java. One has the kernel's tests without the JIT,
+then those of plans, of moving queries and of sites. The last one has lint and all other tests. While the others lint
+and do without the JIT, the first one compiles the kernel, so that nothing is compiled twice. Two cores have time for
+three lanes: tests of Spark and of sites often wait for other processes.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ WITHOUT_JIT = (
 )
 
 
-#: What the lane of Spark has time for.
-TIME_LEFT_FOR = ("tests/placement", "tests/network", "tests/mobility")
+#: What the second lane runs after them.
+APART = ("tests/placement", "tests/network", "tests/mobility", "tests/runtime/sites")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ def lanes() -> dict[str, list[Step]]:
         "spark": [
             Step("the kernel is compiled", (sys.executable, "-c", compiling)),
             pytest_step("tests of Spark", *files_with_spark(), "-m", f"spark and {LEFT_OUT}"),
+        ],
+        "apart": [
             pytest_step(
                 "kernels without the JIT",
                 *files,
@@ -87,7 +90,7 @@ def lanes() -> dict[str, list[Step]]:
                 f"not spark and not slow and not jit_only and {LEFT_OUT}",
                 NUMBA_DISABLE_JIT="1",
             ),
-            pytest_step("tests of plans and of moving queries", *TIME_LEFT_FOR, "-m", f"not spark and {LEFT_OUT}"),
+            pytest_step("tests of plans, moving queries and sites", *APART, "-m", f"not spark and {LEFT_OUT}"),
         ],
         "others": [
             tool("ruff", "check"),
@@ -96,7 +99,7 @@ def lanes() -> dict[str, list[Step]]:
             tool("lint-imports"),
             pytest_step(
                 "all other tests",
-                *(f"--ignore={folder}" for folder in TIME_LEFT_FOR),
+                *(f"--ignore={folder}" for folder in APART),
                 "-m",
                 f"not spark and {LEFT_OUT}",
             ),

@@ -32,4 +32,4 @@ def test_what_fails_ends_its_lane_and_no_other(capsys: pytest.CaptureFixture[str
 
 def test_every_file_of_the_pass_without_the_jit_exists() -> None:
     assert all(any(ROOT.glob(pattern)) for pattern in WITHOUT_JIT)
-    assert {"spark", "others"} == set(lanes())
+    assert {"spark", "apart", "others"} == set(lanes())
