@@ -121,12 +121,12 @@ def test_silences(block: int) -> None:
     in_blocks(20, block, quiet, QUICK_ONES)
 
 
-@blocks(1, 2, 20)
+@blocks(0, 1, 20)
 def test_silences_with_their_state_as_bytes(block: int) -> None:
     in_blocks(20, block, quiet, KEEPING)
 
 
-@blocks(1, 2, 20)
+@blocks(0, 1, 20)
 def test_silences_from_a_start(block: int) -> None:
     in_blocks(20, block, quiet_from_a_start, EVERYWHERE)
 

@@ -136,10 +136,10 @@ def is_bounded(graph: OperatorGraph) -> bool:
 
 def seeds(count: int, block: int) -> list[Any]:
     return [pytest.param(range(n, n + block), marks=[pytest.mark.storm] if n >= count else []) for n in
-            range(0, 20 * count, block)]  # fmt: skip
+            range(0, 40 * count, block)]  # fmt: skip
 
 
-@pytest.mark.parametrize("block", seeds(120, 60))
+@pytest.mark.parametrize("block", seeds(60, 60))
 def test_rules_that_run_as_one_find_what_each_finds(block: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some of them a few events at a time, as where there are many pairs of a rule and an event."""
     joint = complex_events = 0
@@ -166,7 +166,7 @@ def test_rules_that_run_as_one_find_what_each_finds(block: range, monkeypatch: p
     assert complex_events > len(block)
 
 
-@pytest.mark.parametrize("block", seeds(40, 40))
+@pytest.mark.parametrize("block", seeds(20, 20))
 def test_rules_that_run_as_one_in_pieces_with_restarts_come_and_go(block: range) -> None:
     """After a restart rules may be gone, and others there: those that stay find what they find by themselves, and those
     that come what an engine finds that begins then."""

@@ -433,12 +433,12 @@ def test_a_long_line_is_shown_around_the_mistake() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "subscribe S detect A(" + "(" * 50_000 + "x",
-        "subscribe S detect A(" + "not " * 50_000 + "x)",
-        "subscribe S detect A(" + "- " * 50_000 + "x)",
-        "subscribe S detect A(" + "f(" * 50_000 + "x" + ")" * 50_001,
-        "subscribe S detect A(x" + " + x" * 50_000 + ")",
-        "subscribe S detect " + "(A then " * 20_000 + "B" + ")" * 20_000,
+        "subscribe S detect A(" + "(" * 10_000 + "x",
+        "subscribe S detect A(" + "not " * 10_000 + "x)",
+        "subscribe S detect A(" + "- " * 10_000 + "x)",
+        "subscribe S detect A(" + "f(" * 10_000 + "x" + ")" * 10_001,
+        "subscribe S detect A(x" + " + x" * 10_000 + ")",
+        "subscribe S detect " + "(A then " * 10_000 + "B" + ")" * 10_000,
         "subscribe S detect A(x = " + "9" * 50_000 + ")",
         "subscribe S detect A within " + "9" * 50_000 + " s",
         "subscribe S detect A{" + "9" * 50_000 + "}",

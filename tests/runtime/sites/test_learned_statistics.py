@@ -24,7 +24,7 @@ SHAPE = CaseShape(complex_events=2, sources=3, rates_per_s=(0.5, 3.0), windows_s
 @pytest.mark.parametrize("name", ["heuristic+", "naive"])
 def test_sites_learn_what_the_streams_are(name: str) -> None:
     rng = np.random.default_rng(3)
-    case = random_case(antennas(20, rng), rng, SHAPE)
+    case = random_case(antennas(8, rng), rng, SHAPE)
     graph, problem = thinned(case, Coverage())
     placed = mechanism(name)(problem).placed
     seconds = 200 / sum(sources.rate_per_s for sources in problem.sources.values())

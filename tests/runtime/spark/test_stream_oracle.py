@@ -337,7 +337,7 @@ def test_a_later_stage_waits_for_what_is_not_certain_yet(rule: str) -> None:
     streams = "".join(f"stream {name}(k int, v int, n int, ts int) time ts in s\n" for name in "AB")
     reader = "subscribe M detect D as d then B as b within 4 s assign d = d.v, b = b.n"
     graph = resolve(parse(f"{streams}define D(k, v) {rule}\n{reader}"))
-    for seed in range(6):
+    for seed in range(3):
         rng = random.Random(seed)
         events = {name: [row(n % 5 // 4, rng.randrange(4), n, n // 2) for n in range(12)] for name in "AB"}
         query = StreamingQuery(graph, rng, rng.choice(SHARDS))
