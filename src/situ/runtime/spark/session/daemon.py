@@ -5,6 +5,7 @@ Without it each worker, one or two per core, imports NumPy, Arrow, Numba and sit
 
 from __future__ import annotations
 
+import gc
 from contextlib import suppress
 
 from pyspark.daemon import manager
@@ -16,4 +17,7 @@ if __name__ == "__main__":
         import situ.runtime.spark.inputs.tables
         import situ.runtime.spark.stages.batch_stage
         import situ.runtime.spark.stages.stream_stage  # noqa: F401
+    # Spark's daemon lets each worker collect garbage after each task, which takes a tenth of a second with all that is
+    # imported. What is there now stays: workers do not look through it.
+    gc.freeze()
     manager()
