@@ -372,3 +372,9 @@ def test_help_has_an_example(command: str) -> None:
     code, out, _ = situ(command, "--help")
     assert code == 0
     assert f"situ {command} alarms.situ" in out
+
+
+def test_statistics_of_nothing_say_what_can_be_measured(files: Path) -> None:
+    code, _, told = situ("stats", files / "q.situ")
+    assert code == 1
+    assert "--source TYPE=PATH and --site COLUMN for tables" in " ".join(told.split())

@@ -96,6 +96,12 @@ def stats(options: StatsOptions) -> None:
 def _measured(options: StatsOptions) -> MeasuredStatistics:
     """Of running sites where the options name some, else of tables."""
     if options.source is None and options.site is None:
+        if not (options.control.network or options.control.directory):
+            raise InputError(
+                "what is to be measured?",
+                remedy="Give --source TYPE=PATH and --site COLUMN for tables, or --network NET and --keys DIR/control "
+                "(or the --dir of `situ up`) for sites that run.",
+            )
         from situ.cli.running_statistics import stats_of_running
 
         return stats_of_running(options)

@@ -74,8 +74,8 @@ def _status(
     return SiteStatus(
         site,
         tuple(dict.fromkeys(name for version in versions for name in version["operators"])),
-        (_events(after, "in") - _events(before, "in")) / seconds,
-        (_events(after, "out") - _events(before, "out")) / seconds,
+        _events_between(before, after, "in") / seconds,
+        _events_between(before, after, "out") / seconds,
         sum(
             log["events"] - min(r["committed"] for r in log["readers"].values())
             for version in versions
@@ -91,16 +91,25 @@ def _status(
     )
 
 
-def _events(report: dict[str, Any], direction: str) -> int:
-    """Rows that came to a site, from its sources and from other sites; or rows that it made."""
+def _events_between(before: dict[str, Any], after: dict[str, Any], direction: str) -> int:
+    """Rows that came to a site between two reports, from its sources and from other sites; or rows that it made. What
+    came for a version that the site has forgotten since is not known."""
+    return sum(
+        _events(after, version, direction)
+        - (_events(before, before["versions"][number], direction) if number in before["versions"] else 0)
+        for number, version in after["versions"].items()
+    )
+
+
+def _events(report: dict[str, Any], version: dict[str, Any], direction: str) -> int:
     streams = report["sources"].keys()
     count = 0
-    for version in report["versions"].values():
-        for name, log in version["made"].items():
-            is_source = LogName.parse(name).type in streams
-            count += log["events"] if is_source == (direction == "in") else 0
-        if direction == "in":
-            count += sum(log["committed"] for log in version["read"].values() if log["promise_us"] != "end")
+    for name, log in version["made"].items():
+        parsed = LogName.parse(name)
+        if not parsed.selection and (parsed.type in streams) == (direction == "in"):
+            count += log["events"]
+    if direction == "in":
+        count += sum(log["committed"] for log in version["read"].values())
     return count
 
 
