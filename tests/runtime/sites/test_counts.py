@@ -41,8 +41,8 @@ def reads_complex_events_first(problem: Problem, placed: tuple[Placed, ...]) -> 
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow), *(
-    pytest.param(seed, marks=pytest.mark.storm) for seed in range(5, 100)
+@pytest.mark.parametrize("seed", [1, 2, *(
+    pytest.param(seed, marks=pytest.mark.storm) for seed in range(3, 100)
 )])  # fmt: skip
 def test_sites_send_what_is_counted(seed: int) -> None:
     rng = np.random.default_rng(seed)

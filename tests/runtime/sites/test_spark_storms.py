@@ -9,7 +9,7 @@ from seed_blocks import blocks
 SEEDS = 20
 
 
-@blocks(1, 2, 250)
+@blocks(0, 1, 250)
 def test_storms_with_spark(block: int) -> None:
     failed = known = 0
     for seed in range(block * SEEDS, (block + 1) * SEEDS):

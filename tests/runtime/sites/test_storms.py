@@ -8,19 +8,19 @@ from seed_blocks import blocks
 SEEDS = 20
 
 
-@blocks(1, 6, 250)
+@blocks(1, 4, 250)
 def test_storms(block: int) -> None:
     for seed in range(block * SEEDS, (block + 1) * SEEDS):
         run_storm(random_storm(seed))
 
 
-@blocks(1, 6, 250)
+@blocks(1, 4, 250)
 def test_storms_with_pulls(block: int) -> None:
     for seed in range(block * SEEDS, (block + 1) * SEEDS):
         run_storm(random_storm(seed, pulls=True))
 
 
-@blocks(1, 4, 250)
+@blocks(1, 2, 250)
 def test_storms_with_versions_that_carry_on(block: int) -> None:
     for seed in range(block * SEEDS, (block + 1) * SEEDS):
         run_storm(random_storm(seed, carries=True))
