@@ -172,7 +172,8 @@ class Flow:
     def advance(self, passed: int, lows: Mapping[str, int] | None = None) -> dict[str, Produced]:
         """Time has passed up to `passed`: let every operator read what came before it.
 
-        `lows`: complex events from outside have come up to these times only, by their type.
+        `lows`: complex events from outside have come up to these times only, by their type; also of types that are made
+        here, if they are made elsewhere, too.
         """
         lows = lows or {}
         events = 0
@@ -214,7 +215,8 @@ class Flow:
         concerns, and for which time alone decides nothing, are passed over."""
 
         def low(name: str) -> int:
-            return self.nodes[name].low_watermark if name in self.nodes else lows.get(name, passed)
+            from_outside = lows.get(name, passed)
+            return min(self.nodes[name].low_watermark, from_outside) if name in self.nodes else from_outside
 
         produced: dict[str, Produced] = {}
         hits: dict[int, Hits] = {}
@@ -315,6 +317,26 @@ class Flow:
                 del self._readers[port][name]
         tables |= {f"inbox/{name}/{t}": inbox.table() for t, inbox in waiting.items() if inbox.waiting}
         return tables | {_LOWS: lows}
+
+    def copied(self, name: str) -> dict[str, pa.Table]:
+        """What `take` would give of an operator, which stays."""
+        node = self.nodes[name]
+        match node:
+            case RuleNode():
+                tables = state_tables(name, node.program, node.operator.snapshot())
+                waiting = {type_: [*inbox.waiting] for type_, inbox in node.inboxes.items()}
+            case FamilyNode():
+                tables = state_tables(name, self.programs[name], node.family.snapshot()[name])
+                waiting = {type_: [*inbox.waiting] for type_, inbox in node.waiting(name).items()}
+        for port, inbox in self._pending.items():
+            if name in self._readers[port]:
+                waiting[port.type] += inbox.waiting
+        for type_, batches in waiting.items():
+            if batches:
+                inbox = Inbox()
+                inbox.waiting = batches
+                tables[f"inbox/{name}/{type_}"] = inbox.table()
+        return tables | {_LOWS: self._lows([name])}
 
     def _removed(self, name: str) -> tuple[dict[str, pa.Table], dict[str, Inbox]]:
         """Remove an operator: its state, and the events that wait for it."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from situ.core.errors import QueryError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.types import TIMESTAMP_ARROW, to_arrow
+from situ.graph.cuts import lags_in
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.io.rows.conform import REJECTED
@@ -23,6 +24,7 @@ from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded.pieces import StreamReader
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError, plan_of_json
+from situ.runtime.sites.finishing import CutTimes, cut_times
 from situ.runtime.sites.host import STATES
 from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
@@ -45,6 +47,16 @@ class CompiledPlan:
     @cached_property
     def logs(self) -> PlanLogs:
         return PlanLogs.of(self.plan, self.graph, self.selections)
+
+    @cached_property
+    def cuts(self) -> dict[str, CutTimes]:
+        """By operator that is cut in time, where."""
+        return cut_times(self.plan, self.graph)
+
+    @cached_property
+    def lags_us(self) -> dict[str, int | None]:
+        """By type, how far its time may lag behind that of the streams."""
+        return lags_in(self.graph)
 
     @cached_property
     def selections(self) -> dict[str, dict[str, Selection]]:
@@ -107,7 +119,16 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
         programs.template(name)  # what cannot be compiled is said now
     traced = contexts_of(graph, functions, provenance=True)
     pulling = {name: compile_operator(traced[name]) for name, place in plan.operators.items() if len(place.steps) > 1}
-    return CompiledPlan(plan, graph, programs, pulling, functions)
+    compiled = CompiledPlan(plan, graph, programs, pulling, functions)
+    _require_pushed(plan, compiled.cuts)
+    return compiled
+
+
+def _require_pushed(plan: DeployedPlan, cuts: Iterable[str]) -> None:
+    """PlanError if an operator that is cut in time pulls."""
+    for name in cuts:
+        if len(plan.operators[name].steps) > 1:
+            raise PlanError(f"{name} pulls, and cannot be cut in time", remedy=f"Leave out the steps of {name}.")
 
 
 @lru_cache(maxsize=16)

@@ -95,6 +95,8 @@ def selections_of(
                 pulled.setdefault(key, {})[filter_] = None
             else:
                 pushed[key].add(filter_)
+            if place.finished_at is not None:
+                pushed.setdefault((event, place.finished_at), set()).add(filter_)
         if operator.subscription is not None:
             for site in plan.results:
                 pushed.setdefault((operator.name, site), set()).add(None)
