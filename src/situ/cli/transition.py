@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from situ.cli.controlling import control_of, network_of
@@ -14,7 +14,7 @@ from situ.cli.plan import demanded_ms
 from situ.cli.running_statistics import learned_from
 from situ.cli.site_options import TransitionOptions
 from situ.cli.site_plans import plan_in_file
-from situ.core.errors import InputError, SituError
+from situ.core.errors import InputError
 from situ.core.time import parse_duration
 from situ.graph.operators import OperatorGraph
 from situ.network.network import SPARK, Network
@@ -23,22 +23,18 @@ from situ.placement.cost_models import COST_MODELS
 from situ.placement.from_graph import problem_of
 from situ.placement.mechanisms import mechanism
 from situ.placement.problem import Limits
-from situ.runtime.sites.carrying import done_us, graph_of
+from situ.runtime.sites.carrying import graph_of
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.deployment import concerned_sites
 from situ.runtime.sites.learned_statistics import counted_types
-from situ.runtime.sites.process.deploying import Control, DeployError
+from situ.runtime.sites.process.deploying import Control
+from situ.runtime.sites.process.transitioning import Reports, deploy_version, reports_of, unfinished_operators
 from situ.runtime.sites.transition import Move, Traffic, moves_between, placed_at, versions_of
-from situ.runtime.sites.ways import with_ways
 
-#: A version that came too late is tried again, so many times.
-_TRIES = 5
 #: Between two looks at how far sites are.
 _PERIOD_S = 0.3
 #: About the bytes of an event, and of each of its attributes, in a log.
 _EVENT_BYTES, _ATTRIBUTE_BYTES = 24, 9
 
-Reports = Mapping[str, Mapping[str, Any]]
 Tell = Callable[[str, int, int], None]
 
 
@@ -77,7 +73,7 @@ def transition_of(options: TransitionOptions) -> TransitionResult:
         mechanism(options.to)  # a wrong name is said before anything is asked
     lead_us = parse_duration(options.after)
     control, network = control_of(options.control), network_of(options.control)
-    reports = _reports(control)
+    reports = reports_of(control)
     before = _running(control, reports)
     wanted = _wanted_sites(options, before, network)
     plan = placed_at(before, wanted)
@@ -91,15 +87,10 @@ def transition_of(options: TransitionOptions) -> TransitionResult:
     with _progress() as tell:
         for number, version in enumerate(versions):
             last = deployed[-1] if deployed else before
-            deployed.append(_deploy(control, network if before.ways else None, version, last, lead_us))
+            deployed.append(deploy_version(control, network if before.ways else None, version, last, lead_us))
             _wait(control, deployed[-1], options.timeout, lambda done, total, n=number: tell(  # type: ignore[misc]
                 f"version {n + 1} of {len(versions)}", done, total))  # fmt: skip
     return TransitionResult(moves, tuple(version.version for version in deployed), time.monotonic() - began)
-
-
-def _reports(control: Control) -> dict[str, dict[str, Any]]:
-    answers = control.of_all(control.status, list(control.addresses))
-    return {site: report for site, report in answers.items() if not isinstance(report, SituError)}
 
 
 def _running(control: Control, reports: Reports) -> DeployedPlan:
@@ -157,40 +148,13 @@ def _traffic(graph: OperatorGraph, before: DeployedPlan, reports: Reports) -> di
     }
 
 
-def _deploy(
-    control: Control, network: Network | None, plan: DeployedPlan, last: DeployedPlan, lead_us: int
-) -> DeployedPlan:
-    """Gives a version to the sites; again, with a later beginning, where events were faster."""
-    for attempt in range(_TRIES):
-        reports = _reports(control)
-        latest = [s["latest_us"] for report in reports.values() for s in report["sources"].values()]
-        times = [each for each in latest if isinstance(each, int)]
-        if not times:
-            raise InputError(
-                "no source has read anything, so there is no telling when operators should move",
-                remedy="Try again when events flow.",
-            )
-        starts_us = max(max(times) + lead_us * (attempt + 1), done_us(last), last.starts_us + 1)
-        version = replace(plan, starts_us=starts_us)
-        version = version if network is None else with_ways(version, network)
-        sites = {site for site, report in reports.items() if report["versions"]}
-        try:
-            control.deploy(version, tuple(sorted({*concerned_sites(version), *sites})))
-        except DeployError as error:
-            if "Let the plan begin later" not in str(error) or attempt == _TRIES - 1:
-                raise
-        else:
-            return version
-    raise AssertionError("the last attempt has raised")
-
-
 def _wait(control: Control, plan: DeployedPlan, timeout_s: float, tell: Callable[[int, int], None]) -> None:
     """Until every operator of a version that moves is where it should be, and what it left behind is finished."""
     moving = [name for name, place in plan.operators.items() if place.carried_from not in (None, place.site)]
     give_up_at = time.monotonic() + timeout_s
     while True:
-        reports = _reports(control)
-        unfinished = _unfinished(reports, plan)
+        reports = reports_of(control)
+        unfinished = unfinished_operators(reports, plan)
         tell(len(moving) - len(unfinished & {*moving}), len(moving))
         if not unfinished:
             return
@@ -201,19 +165,6 @@ def _wait(control: Control, plan: DeployedPlan, timeout_s: float, tell: Callable
                 remedy="`situ status` says who waits for whom; without events, time does not pass.",
             )
         time.sleep(_PERIOD_S)
-
-
-def _unfinished(reports: Reports, plan: DeployedPlan) -> set[str]:
-    """The operators of a version that are still on their way, or finish what began before; all, if some site has not
-    begun it, or still runs the version before."""
-    unfinished: set[str] = set()
-    for site in plan.sites:
-        versions = reports.get(site, {}).get("versions", {})
-        version = versions.get(str(plan.version))
-        if version is None or any(int(number) < plan.version and not v["over"] for number, v in versions.items()):
-            return {*plan.operators}
-        unfinished |= {*version["finishing"], *version["states_missing"]}
-    return unfinished
 
 
 @contextmanager

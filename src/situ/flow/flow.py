@@ -318,25 +318,28 @@ class Flow:
         tables |= {f"inbox/{name}/{t}": inbox.table() for t, inbox in waiting.items() if inbox.waiting}
         return tables | {_LOWS: lows}
 
-    def copied(self, name: str) -> dict[str, pa.Table]:
-        """What `take` would give of an operator, which stays."""
-        node = self.nodes[name]
-        match node:
-            case RuleNode():
-                tables = state_tables(name, node.program, node.operator.snapshot())
-                waiting = {type_: [*inbox.waiting] for type_, inbox in node.inboxes.items()}
-            case FamilyNode():
-                tables = state_tables(name, self.programs[name], node.family.snapshot()[name])
-                waiting = {type_: [*inbox.waiting] for type_, inbox in node.waiting(name).items()}
-        for port, inbox in self._pending.items():
-            if name in self._readers[port]:
-                waiting[port.type] += inbox.waiting
-        for type_, batches in waiting.items():
-            if batches:
-                inbox = Inbox()
-                inbox.waiting = batches
-                tables[f"inbox/{name}/{type_}"] = inbox.table()
-        return tables | {_LOWS: self._lows([name])}
+    def copied(self, names: Collection[str]) -> dict[str, dict[str, pa.Table]]:
+        """By operator, what `take` would give; they stay."""
+        of_families: dict[int, Mapping[str, Mapping[str, pa.Table]]] = {}
+        copies: dict[str, dict[str, pa.Table]] = {}
+        for name in names:
+            node = self.nodes[name]
+            match node:
+                case RuleNode():
+                    state, waiting = node.operator.snapshot(), node.inboxes
+                case FamilyNode():
+                    if id(node) not in of_families:  # of all its rules at once
+                        of_families[id(node)] = node.family.snapshot()
+                    state, waiting = of_families[id(node)][name], node.waiting(name)
+            tables = state_tables(name, self._program(name), state)
+            for type_, inbox in waiting.items():
+                ports = [port for port in self._pending if port.type == type_ and name in self._readers[port]]
+                all_waiting = Inbox()
+                all_waiting.waiting = [*inbox.waiting, *(b for port in ports for b in self._pending[port].waiting)]
+                if all_waiting.waiting:
+                    tables[f"inbox/{name}/{type_}"] = all_waiting.table()
+            copies[name] = tables | {_LOWS: self._lows([name])}
+        return copies
 
     def _removed(self, name: str) -> tuple[dict[str, pa.Table], dict[str, Inbox]]:
         """Remove an operator: its state, and the events that wait for it."""

@@ -299,10 +299,11 @@ class EmbeddedHost:
 
     def _tell_states(self, arrived: dict[str, list[Batch]], made: dict[tuple[LogKind, str], list[MadeRows]]) -> None:
         """Tell the states of operators that go on while these move; then, step by step, what they have read."""
+        copies = self.flow.copied([name for name, told in self._told.items() if told is None])
         for name, told in self._told.items():
             lows, context = self._lows(name), self.compiled.programs.contexts[name]
             if told is None:
-                rows = state_rows(self.flow.copied(name), lows)
+                rows = state_rows(copies[name], lows)
             else:
                 events = {type_: arrived[type_] for type_ in lows if arrived[type_]}
                 if not events and lows == told:
