@@ -12,7 +12,7 @@ TASKS, EXECUTOR = "daemon pyspark.worker", "CoarseGrainedExecutorBackend"
 
 def processes_below(parents: Iterable[int], words: str) -> list[int]:
     """The processes below others that have some words in their command, children after their parents."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
     generation, found = {*parents}, []
     while generation:
