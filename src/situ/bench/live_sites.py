@@ -37,7 +37,8 @@ from situ.placement.from_graph import problem_of
 from situ.placement.mechanisms import mechanism
 from situ.placement.plan import Plan
 from situ.placement.problem import Limits
-from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
+from situ.runtime.sites.deployed_plan import DeployedPlan
+from situ.runtime.sites.operator_places import operator_places
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
 from situ.runtime.sites.ways import with_ways
@@ -93,15 +94,9 @@ class LiveCase:
     def deployed(self) -> DeployedPlan:
         problem, names = self.planned.problem, self.network.names
         assert problem is not None
-        operators = {
-            operator.name: OperatorPlace(
-                names[where.site],
-                tuple(tuple(operator.events[n] for n in step) for step in where.steps) if len(where.steps) > 1 else (),
-            )
-            for operator, where in zip(problem.operators, self.planned.placed, strict=True)
-        }
         sources = {event: tuple(sorted(names[site] for site in of.sites)) for event, of in problem.sources.items()}
         live = frozenset(sources)
+        operators = operator_places(problem, self.planned.placed, live)
         return with_ways(
             DeployedPlan(1, self.text, sources, operators, (names[problem.root],), live=live), self.network
         )

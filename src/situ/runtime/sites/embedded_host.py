@@ -42,7 +42,7 @@ from situ.runtime.sites.logs import PullState
 from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.pulled_input import PulledInput
-from situ.runtime.sites.pulled_operator import CoveredTime, PulledOperator, steps_in_numbers
+from situ.runtime.sites.pulled_operator import CoveredTime, PulledOperator, decides_one_by_one, steps_in_numbers
 from situ.runtime.sites.ranges import Ranges
 from situ.runtime.sites.rows import TIME, times_us
 from situ.runtime.sites.selections import Filter, Selection, selections_of
@@ -62,7 +62,7 @@ class CompiledPlan:
     plan: DeployedPlan
     graph: OperatorGraph
     programs: Programs
-    #: Those of operators that pull, with provenance.
+    #: Those of operators that decide their matches one by one, with provenance.
     pulling: Mapping[str, RuleProgram]
     functions: Functions
 
@@ -130,7 +130,11 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     for name in programs:
         programs.template(name)  # what cannot be compiled is said now
     traced = contexts_of(graph, functions, provenance=True)
-    pulling = {name: compile_operator(traced[name]) for name, place in plan.operators.items() if len(place.steps) > 1}
+    pulling = {
+        operator.name: compile_operator(traced[operator.name])
+        for operator in graph.operators
+        if decides_one_by_one(operator, plan.operators[operator.name])
+    }
     return CompiledPlan(plan, graph, programs, pulling, functions)
 
 
