@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from situ.network.network import SPARK
+from situ.placement.one_by_one import can_decide_one_by_one
 from situ.placement.plan import Placed
-from situ.placement.problem import PlannedOperator, Problem
+from situ.placement.problem import Problem
 from situ.runtime.sites.deployed_plan import OperatorPlace
-
-#: Matches are decided one by one over the events of a window. Where these are more than so many, events are read in
-#: order instead, by a kernel that looks at each of them once.
-MOST_IN_WINDOW = 2_000
 
 
 def operator_places(problem: Problem, placed: Sequence[Placed], live: Collection[str] = ()) -> dict[str, OperatorPlace]:
     """The place of each operator. One that pulls has its steps. One to which everything is pushed has a step if it is
-    made of `live` streams and little is held for it: then its matches are decided one by one, and it asks nobody how
+    made of `live` streams and little is in its window: then its matches are decided one by one, and it asks nobody how
     far time has come. Operators at sites on Spark have none."""
     places: dict[str, OperatorPlace] = {}
     happens_now = set(live)
@@ -24,12 +21,8 @@ def operator_places(problem: Problem, placed: Sequence[Placed], live: Collection
         site = problem.network.sites[where.site]
         if happens_now.issuperset(operator.events):
             happens_now.add(operator.name)
-        one_by_one = operator.name in happens_now and operator.can_pull and _is_light(problem, operator)
+        one_by_one = operator.name in happens_now and can_decide_one_by_one(problem, operator)
         has_steps = site.engine != SPARK and (len(where.steps) > 1 or one_by_one)
         steps = tuple(tuple(operator.inputs[number].event for number in step) for step in where.steps)
         places[operator.name] = OperatorPlace(site.name, steps if has_steps else ())
     return places
-
-
-def _is_light(problem: Problem, operator: PlannedOperator) -> bool:
-    return float(problem.input_rates(operator).sum()) * operator.window_s <= MOST_IN_WINDOW
