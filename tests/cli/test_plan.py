@@ -76,7 +76,8 @@ def error(files: Path, *more: object, command: str = "plan") -> dict[str, Any]:
 def test_the_answer_as_json(files: Path) -> None:
     found = answer(files)
     assert list(found) == [
-        "mechanism", "cost", "naive_cost", "transmission_factor", "latency_ms", "seconds", "root", "operators",
+        "mechanism", "cost", "naive_cost", "transmission_factor", "latency_ms", "median_latency_ms", "seconds", "root",
+        "operators",
         "pareto", "lower_bound", "packets", "outputs", "overloaded_links", "demands", "warnings",
     ]  # fmt: skip
     # Load goes to root once for Surge's half and Outage's whole: mid has two hops to it, east one; Alarm has 3 and 2.
