@@ -82,7 +82,7 @@ KINDS = ("events", "requests", "questions", "promises", "acknowledgements")
 #: Smaller cases than above: sites do all that real ones do. A case is simulated until about so many events and requests
 #: x hops are expected, but for no more than so many events.
 SITES_SHAPE, SITES_OF_SITES = CaseShape(sources=3), 60
-SITES_COST, SITES_MOST_EVENTS = 3_000, 16_000
+SITES_COST, SITES_MOST_EVENTS = 3_000, 10_000
 
 
 @dataclass(frozen=True, slots=True)
