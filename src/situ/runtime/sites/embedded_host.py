@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.errors import QueryError, SituError, StateError, did_you_mean
@@ -36,6 +37,8 @@ from situ.kernel.state.snapshot import pack, unpack
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded.pieces import StreamReader
+from situ.runtime.sites.actors import require_actors
+from situ.runtime.sites.contents import Contents
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError, plan_of_json
 from situ.runtime.sites.host import STATES, Admitted, MadeRows
 from situ.runtime.sites.logs import PullState
@@ -124,13 +127,18 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     if plan.silent_since_us is not None:
         graph = replace(graph, start_us=plan.silent_since_us)
     _check_places(plan, graph)
+    graph = graph.active()
     if not plan.bounded:
         refuse_unbounded_state(graph)
     programs = Programs(contexts_of(graph, functions, provenance=False))
     for name in programs:
         programs.template(name)  # what cannot be compiled is said now
     traced = contexts_of(graph, functions, provenance=True)
-    pulling = {name: compile_operator(traced[name]) for name, place in plan.operators.items() if len(place.steps) > 1}
+    pulling = {
+        name: compile_operator(traced[name])
+        for name, place in plan.operators.items()
+        if len(place.steps) > 1 and name in traced
+    }
     return CompiledPlan(plan, graph, programs, pulling, functions)
 
 
@@ -157,7 +165,8 @@ def _functions_of(named: Iterable[NamedFunction]) -> Functions:
 
 
 def _check_places(plan: DeployedPlan, graph: OperatorGraph) -> None:
-    """PlanError unless the plan has a place for every operator and stream of its query, and for nothing else."""
+    """PlanError unless the plan has a place for every operator of its query that somebody needs, and for every stream,
+    and for nothing else."""
     for operator in graph.subscriptions:
         assert operator.subscription is not None
         if operator.subscription.around is not None:
@@ -166,21 +175,23 @@ def _check_places(plan: DeployedPlan, graph: OperatorGraph) -> None:
                 remedy="Run it in one process (`situ run`) or on Spark.",
             )
     streams = {stream.name for stream in graph.streams}
-    for kind, planned, known in (
-        ("operator", {*plan.operators}, {operator.name for operator in graph.operators}),
-        ("stream", {*plan.sources}, streams),
+    active = {operator.name for operator in graph.active().operators}
+    for kind, planned, known, needed in (
+        ("operator", {*plan.operators}, {operator.name for operator in graph.operators}, active),
+        ("stream", {*plan.sources}, streams, streams),
     ):
         for name in sorted(planned - known):
             raise PlanError(f"the plan has a place for {kind} {name!r}, which the query does not have",
                             remedy=did_you_mean(name, known))  # fmt: skip
-        for name in sorted(known - planned):
+        for name in sorted(needed - planned):
             raise PlanError(f"the plan has no place for {kind} {name!r}", remedy="Make the plan for this query.")
     for operator in graph.operators:
-        if steps := plan.operators[operator.name].steps:
+        if operator.name in plan.operators and (steps := plan.operators[operator.name].steps):
             steps_in_numbers(operator, steps)
     for name, sites in plan.sources.items():
         if not sites:
             raise PlanError(f"stream {name} has no source", remedy="Name the sites that have one.")
+    require_actors(plan, graph.query)
     for name in sorted(plan.live - streams):
         raise PlanError(f"{name!r} is live, and no stream", remedy=did_you_mean(name, streams))
     if not plan.results:
@@ -202,6 +213,7 @@ class EmbeddedHost:
         self._streams = {stream.name: stream for stream in graph.streams}
         here = [o for o in graph.operators if plan.operators[o.name].site == self.site]
         plain = [o for o in here if o.name not in self.compiled.pulling]
+        self._contents: dict[str, Contents] = {}
         self._pulled_inputs: dict[str, PulledInput] = {}
         self._pulling = [self._pulled_operator(o) for o in here if o.name in self.compiled.pulling]
         names = {operator.name for operator in plain}
@@ -284,11 +296,24 @@ class EmbeddedHost:
         unless: Sequence[Ranges] | None = None,
     ) -> pa.RecordBatch:
         batch = self._batch(event_type, rows)
-        calls = Calls(functions=self.compiled.functions, errors=self.flow.failed_calls)
-        chosen = selection.chosen(batch, asked, calls)
+        chosen = selection.chosen(batch, asked, self._calls)
         if unless is not None:
-            chosen &= ~selection.chosen(batch, unless, calls)
-        return rows if chosen.all() else rows.filter(pa.array(chosen))
+            chosen &= ~selection.chosen(batch, unless, self._calls)
+        return _those(rows, chosen)
+
+    def choose_each(
+        self, event_type: str, rows: pa.RecordBatch, selections: Sequence[tuple[Selection, Sequence[Ranges]]]
+    ) -> list[pa.RecordBatch]:
+        batch = self._batch(event_type, rows)
+        if event_type not in self._contents:
+            attributes = dict(self.compiled.graph.schemas[event_type].attributes)
+            self._contents[event_type] = Contents(attributes, (selection for selection, _ in selections))
+        passing = self._contents[event_type].passing(batch, self._calls)
+        return [_those(rows, each.chosen(batch, asked, self._calls, passing)) for each, asked in selections]
+
+    @property
+    def _calls(self) -> Calls:
+        return Calls(functions=self.compiled.functions, errors=self.flow.failed_calls)
 
     def pulled(self) -> dict[str, PullState]:
         return {type_: requests.state for type_, requests in self._pulled_inputs.items()}
@@ -557,6 +582,10 @@ def make_embedded_host(plan: str, site: str) -> EmbeddedHost:
 
 #: Somebody who waits for nothing.
 _NOTHING = (BEGINNING, END)
+
+
+def _those(rows: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    return rows if chosen.all() else rows.filter(pa.array(chosen))
 
 
 def _pieces(state: bytes) -> pa.RecordBatch:
