@@ -16,9 +16,9 @@ from situ.lang.resolve import resolve
 from situ.network.load import load_network
 from situ.network.network import Actor, Link, Network, NetworkError, Site
 from situ.runtime.sites.actors import actor_sites, require_address
+from situ.runtime.sites.compiled_plan import compile_plan
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace, PlanError, plan_of_json, plan_to_json
 from situ.runtime.sites.deployment import Deployment, concerned_sites
-from situ.runtime.sites.embedded_host import compile_plan
 from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.rows import read_rows
 from situ.runtime.sites.simulation.world import World
