@@ -1,7 +1,8 @@
 """What sites say to each other beside events and requests, so that a plan is right: promises how far time has come,
 questions for them, and acknowledgements (docs/sites.md). They are messages, too.
 
-- A request is answered, and its reader is told when its range is over: two promises.
+- A request is answered, by a promise if there is no event to answer with, and its reader is told when its range is
+  over.
 - An operator that decides its matches one by one (`one_by_one.py`) asks for time only to forget what it holds: those
   that are silent, once in so many events or ranges; with a plain `then`, it asks all whose events were pushed for each
   burst of its matches. An operator that reads events in the order of time asks all other origins for each event, but
@@ -28,7 +29,7 @@ ASKS_AFTER_S = 0.02
 #: What came is acknowledged after so long (`acknowledge` of the sites' settings), in seconds.
 ACKNOWLEDGED_AFTER_S = 2.0
 #: Time is asked for when so many events are held, or so many ranges asked for (`runtime/sites/pulled_operator.py`).
-MANY_EVENTS, MANY_RANGES = 1_000, 64
+MANY_EVENTS, MANY_RANGES = 4_000, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,12 @@ def words_of(bursts_per_s: float, requests_per_s: float, questions_per_s: float,
     else:
         told = bursts_per_s / (1 + bursts_per_s * ACKNOWLEDGED_AFTER_S)
         told *= math.exp(-questions_per_s * ACKNOWLEDGED_AFTER_S)
-    return Words(questions_per_s, 2 * requests_per_s + questions_per_s, told)
+    return Words(questions_per_s, _answers(bursts_per_s, requests_per_s) + requests_per_s + questions_per_s, told)
+
+
+def _answers(bursts_per_s: float, requests_per_s: float) -> float:
+    """Answers to requests that have no events: half of what is asked for has occurred."""
+    return requests_per_s * math.exp(-bursts_per_s / requests_per_s / 2) if requests_per_s else 0.0
 
 
 def questions_of(problem: Problem, placed: Sequence[Placed]) -> dict[tuple[str, int, int], float]:

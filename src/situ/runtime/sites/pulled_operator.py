@@ -54,7 +54,7 @@ from situ.runtime.sites.selections import Filter, filter_of, rows_that_pass
 
 #: Events that are pushed are forgotten when time has passed them. Where it does not pass by itself, those who hold it
 #: back are asked when so many events are held, or so many ranges asked for, from longer ago than so many windows.
-_MANY_EVENTS, _MANY_RANGES, _LONG_WINDOWS = 1_000, 64, 4
+_MANY_EVENTS, _MANY_RANGES, _LONG_WINDOWS = 4_000, 64, 4
 
 
 def decides_one_by_one(operator: Operator, place: OperatorPlace) -> bool:
