@@ -65,7 +65,7 @@ class PlanLogs:
             place = plan.operators[operator.name]
             for site in place.sites:
                 log = add(operator.name, site)
-                sinks[log] = results if operator.subscription is not None else frozenset()
+                sinks[log] = frozenset(plan.wanted_at(operator.subscription))
                 if operator.rule.timed_out:
                     log = LogName("timed out", operator.name, site, plan.version)
                     operators[log], sinks[log] = frozenset(), results

@@ -71,15 +71,15 @@ def moves_between(
 ) -> tuple[Move, ...]:
     """The operators that move from where they run to where a plan wants them, inputs before readers; PlanError if one
     of them would lose something. `lead_s` is how long before the new version begins operators hear of it."""
-    for name, reason in reasons_to_begin_anew(plan, before, on_spark).items():
-        raise PlanError(
-            f"{name} cannot be moved: {reason}; what it would find around the beginning of the new version would be "
-            "lost",
-            remedy="Leave it where it runs and as it is, or deploy the plan with `situ deploy --anew`.",
-        )
-    graph = graph_of(plan)
+    graph, reasons = graph_of(plan), reasons_to_begin_anew(plan, before, on_spark)
     moves = []
     for operator in graph.operators:  # inputs come first
+        if operator.name in reasons:
+            raise PlanError(
+                f"{operator.name} cannot be moved: {reasons[operator.name]}; what it would find around the beginning "
+                "of the new version would be lost",
+                remedy="Leave it where it runs and as it is, or deploy the plan with `situ deploy --anew`.",
+            )
         source, target = before.operators[operator.name].site, plan.operators[operator.name].site
         if source != target:
             of_operator = (traffic or {}).get(operator.name, Traffic(0.0, 0.0))
