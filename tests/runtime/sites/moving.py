@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from situ.graph.query import Query
 from situ.lang.parse import parse
@@ -53,7 +54,8 @@ SHOWN_BY = {
     "to first": {"A": {1: 0, 2: 0, 4: 0}, "B": {3: 2}},
     "consuming": {"A": {1: 0, 2: 2, 4: 1, 5: 3}, "B": {3: 2}},
 }
-TABLE = FROM_THE_CUT | FROM_A_WINDOW_BEFORE | NEVER
+CUT = FROM_THE_CUT | FROM_A_WINDOW_BEFORE
+TABLE = CUT | NEVER
 
 
 def rule_text(rng: random.Random, row: str, types: tuple[str, str]) -> str:
@@ -67,10 +69,9 @@ def rule_text(rng: random.Random, row: str, types: tuple[str, str]) -> str:
     return text.format(*types, w=within, w2=2 * within, assign=assign, group=group)
 
 
-def moving_query(rng: random.Random) -> Query:
-    """One to four operators over the streams and each other."""
+def moving_query(rng: random.Random, rows: Sequence[str] = (*CUT, *NEVER, *NEVER)) -> Query:
+    """One to four operators over the streams and each other, of some rows of the table."""
     types, definitions, count = list(STREAMS), [], rng.choice([1, 2, 2, 3, 4])
-    rows = [*FROM_THE_CUT, *FROM_A_WINDOW_BEFORE] + [*NEVER] * 2
     for number in range(count):
         is_last = number == count - 1
         inputs = rng.choice(types[-2:]), rng.choice(types)

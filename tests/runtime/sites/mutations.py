@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.sites import storm
+from runtime.sites.moving import NEVER, moving_query
 from runtime.sites.storm import Storm, random_storm, run_storm, unjournalled
 from situ.core.time import BEGINNING, END
 from situ.flow.flow import Flow
@@ -287,6 +288,7 @@ def cut_against_the_table() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(finishing, "cut_in", cut_in)
         patch.setattr(storm, "cut_in", cut_in)
+        patch.setattr(storm, "moving_query", lambda rng: moving_query(rng, [*NEVER]))
         compiled_plan.compiled_plan.cache_clear()
         yield
     compiled_plan.compiled_plan.cache_clear()

@@ -19,8 +19,8 @@ TRIED_FIRST = {
     "state_one_microsecond_off": (68,),
     "state_left_behind": (17,),
     "finished_too_early": (3,),
-    "found_by_both_instances": (9,),
-    "cut_against_the_table": (9,),
+    "found_by_both_instances": (14,),
+    "cut_against_the_table": (45,),
     "step_not_followed": (1,),
     "step_followed_twice": (3,),
 }
