@@ -33,6 +33,7 @@ from situ.runtime.spark.detect_stream import detect_stream
 from situ.runtime.spark.inputs.dataframes import dataframes_by_stream
 from situ.runtime.spark.inputs.files import rejected_in_tasks
 from situ.runtime.spark.inputs.own_files import Files, OwnFiles, divided, one_task_each, open_files, slices_in_place
+from situ.runtime.spark.inputs.plain_files import plain_files
 from situ.runtime.spark.inputs.tables import (
     JudgedRows,
     StreamInput,
@@ -43,7 +44,9 @@ from situ.runtime.spark.inputs.tables import (
 from situ.runtime.spark.plan.crossing import column, crossing
 from situ.runtime.spark.plan.partitioning import OneTask
 from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.plan.sliced_keys import with_sliced_keys
 from situ.runtime.spark.session.functions import functions_used
+from situ.runtime.spark.session.sliced_keys import keys_are_sliced
 from situ.runtime.spark.session.tallies import tallies_setting
 from situ.runtime.spark.session.task_memory import memory_setting
 from situ.runtime.spark.session.workers import require_situ_on_workers
@@ -141,9 +144,9 @@ def detect_rows(
 
 
 def _opened(given: DataFrame | Files, stream: Stream) -> StreamInput | OwnFiles:
-    return (
-        open_files(given.spark, given.path, stream) if isinstance(given, Files) else dataframe_to_input(given, stream)
-    )
+    if isinstance(given, Files):
+        return open_files(given.spark, given.path, stream)
+    return plain_files(given, stream) or dataframe_to_input(given, stream)
 
 
 def detect_inputs(
@@ -170,6 +173,7 @@ def detect_inputs(
             in_task(slice_run, "run", "slices", output), schema
         )
     else:
+        plan = with_sliced_keys(plan) if keys_are_sliced(session) else plan
         found = _shuffled(graph, plan, inputs, functions, output, used, session)
     rejected = [
         input_.rejected
