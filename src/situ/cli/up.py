@@ -46,9 +46,9 @@ from situ.lang.resolve import resolve, warnings
 from situ.lang.unparse import unparse
 from situ.network.load import load_network
 from situ.network.network import Network
+from situ.runtime.sites.compiled_plan import compile_plan
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.deployment import concerned_sites
-from situ.runtime.sites.embedded_host import compile_plan
 from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
