@@ -32,6 +32,7 @@ from situ.reuse.totals import Totals
 from situ.runtime.spark.detect_stream import detect_stream
 from situ.runtime.spark.inputs.dataframes import dataframes_by_stream
 from situ.runtime.spark.inputs.files import rejected_in_tasks
+from situ.runtime.spark.inputs.little import one_task_is_enough
 from situ.runtime.spark.inputs.own_files import Files, OwnFiles, divided, one_task_each, open_files, slices_in_place
 from situ.runtime.spark.inputs.plain_files import plain_files
 from situ.runtime.spark.inputs.tables import (
@@ -209,8 +210,15 @@ def _shuffled(
     used: tuple[Function, ...],
     session: SparkSession,
 ) -> DataFrame:
-    """Packets of all streams, and the stages one after the other."""
-    shards = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+    """Packets of all streams, and the stages one after the other. Where there is little to read, one task does it."""
+    tables = {
+        read.stream.name: crossing(input_.events, read, graph, functions)
+        for read in plan.reads
+        if isinstance(input_ := inputs[read.stream.name], StreamInput)
+    }
+    files = [i for read in plan.reads if isinstance(i := inputs[read.stream.name], OwnFiles)]
+    is_little = one_task_is_enough(session, [*tables.values()], sum(opened.rows for opened in files))
+    shards = 1 if is_little else int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     tasks = _tasks_at_once(session)
     moving_shards = min(shards, tasks)
     packed = []
@@ -224,7 +232,7 @@ def _shuffled(
                 in_task(split_packer, "pack", place, output, shards),
             )
         else:
-            rows, task = crossing(input_.events, read, graph, functions), in_task(packer, "pack", place, output, shards)
+            rows, task = tables[read.stream.name], in_task(packer, "pack", place, output, shards)
         packed.append(rows.mapInArrow(task, PACKETS))
     if plan.beginning_stages:
         words = begin_packets(plan.beginning_stages, OneTask.shard).to_pylist()
@@ -234,7 +242,8 @@ def _shuffled(
         run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(session))
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
         task = in_task(run, "run", f"stage {stage.number + 1}", output, None if run.is_last else shards)
-        packets = packets.repartition("shard").mapInArrow(task, schema)
+        met = packets.coalesce(1) if is_little else packets.repartition("shard")
+        packets = met.mapInArrow(task, schema)
     return packets
 
 
