@@ -40,4 +40,4 @@ def _makes_no_rows(plan: Any) -> bool:
 
 
 def _estimated_bytes(plan: Any) -> int:
-    return int(plan.stats().sizeInBytes().toString())
+    return int(str(plan.stats().sizeInBytes()))

@@ -52,6 +52,15 @@ _EVERYWHERE = {
 }
 
 
+#: Set where Spark's driver is started here.
+_NOT_ON_CONNECT = {
+    "spark.ui.showConsoleProgress": "false",
+    # PySpark would ask Java for its settings at each column and each step of a DataFrame, to be able to say in which
+    # line of Python it was made: more than half of all calls of a detection.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+
 def spark_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "situ"
 ) -> SparkSession:
@@ -178,7 +187,7 @@ def session_settings(
     # spark.remote=local[2] is a server of Spark Connect that starts here; Spark takes one of the two settings only.
     key = "spark.remote" if "spark.remote" in known else "spark.master"
     where = known.setdefault(key, "local[*]")
-    defaults = _EVERYWHERE | {"spark.ui.showConsoleProgress": "false", key: where}
+    defaults = _EVERYWHERE | _NOT_ON_CONNECT | {key: where}
     if where.startswith("local"):
         defaults |= _local_defaults(environ, memory)
     settings = {key: known.get(key, value) for key, value in defaults.items()} | given
