@@ -6,18 +6,21 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from functools import partial
+from typing import NoReturn
 
 from situ.cli.engines import settings_of
 from situ.cli.query_file import import_functions
 from situ.cli.site_options import SiteOptions
-from situ.core.errors import InputError
+from situ.core.errors import InputError, SituError
 from situ.core.time import parse_duration
 from situ.io.addresses import shown_address
 from situ.io.permissions import GROUP_READABLE, PRIVATE
 from situ.io.whole_file import write_whole
 from situ.network.load import load_network
 from situ.network.network import SPARK, TRIGGER_MS, Network
+from situ.runtime.sites.actors import require_address
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source, source_names
 from situ.runtime.sites.process.site_process import ADDRESS_FILE, SiteProcess, SiteSetup
@@ -57,10 +60,15 @@ def run_site(options: SiteOptions) -> None:
                 f"the plan brings results to {options.name}, which does not know where to put them",
                 remedy="Start it with --out, or bring them to another site.",
             )
+        require_address(plan, options.name, network)
+
+    def open_at(address: str) -> SiteSink:
+        file_format = options.file_format or "parquet"
+        return open_site_sink(address, file_format, network.names, options.directory, permissions)
 
     def open_sink(plan: DeployedPlan) -> SiteSink:
         assert options.out is not None
-        return open_site_sink(options.out, options.file_format or "parquet", plan, options.directory, permissions)
+        return open_at(options.out)
 
     setup = SiteSetup(
         options.name,
@@ -73,6 +81,7 @@ def run_site(options: SiteOptions) -> None:
         check,
         engine,
         partial(_say, options.name),
+        actors={a.name: partial(open_at, a.address) for a in network.actors if a.site == options.name},
     )
     process = SiteProcess(setup, journal)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -86,12 +95,21 @@ def run_site(options: SiteOptions) -> None:
         threading.Thread(target=_stop_at_end_of_input, args=(process,), daemon=True).start()
     try:
         process.run()
-    except SparkGoneError as error:
-        _say(options.name, f"{error}")
-        os._exit(START_AGAIN)
+    except Exception as error:
+        _end_with(error, options.name)
     journal.close()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _end_with(error: Exception, name: str) -> NoReturn:
+    """Says what ends a site, and ends it at once: else it would wait for connections that other sites keep open."""
+    if isinstance(error, SituError | OSError):
+        _say(name, str(error))
+    else:
+        traceback.print_exception(error)
+    sys.stderr.flush()
+    os._exit(START_AGAIN if isinstance(error, SparkGoneError) else 1)
 
 
 def spark_engine(options: SiteOptions, network: Network) -> SparkEngine | None:

@@ -71,7 +71,7 @@ def sites_in_this_process(
             Identities.of(site.name, names, None),
             dict.fromkeys(own, (SOURCE,)),
             lambda stream, name, plan, own=own, home=home: open_site_source(str(own[stream]), stream, plan, home),  # type: ignore[misc]
-            lambda plan, home=home: open_site_sink(str(directory / "out"), "parquet", plan, home, PRIVATE),  # type: ignore[misc]
+            lambda plan, home=home: open_site_sink(str(directory / "out"), "parquet", plan.sites, home, PRIVATE),  # type: ignore[misc]
             spark=SparkEngine(home / "spark", master) if site.engine == "spark" else None,
             say=lambda text: None,
         )
