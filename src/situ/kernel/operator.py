@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.functions import Functions
-from situ.core.types import INT, TIMESTAMP, Type, to_arrow
+from situ.core.types import INT, TIMESTAMP, to_arrow
 from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent, children
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.graph.query import Stream
@@ -74,6 +74,16 @@ class Context:
     @property
     def located(self) -> bool:
         return any(input_.located for input_ in self.inputs.values())
+
+    @cached_property
+    def empty_columns(self) -> dict[str, pa.Array]:
+        """The columns of complex events, without any: an operator that finds nothing is what happens most."""
+        columns = {name: pa.array([], to_arrow(type_)) for name, type_ in self.operator.schema.attributes}
+        if self.located:
+            columns |= {name: pa.array([], pa.float64()) for name in EXTENT}
+        if self.provenance:
+            columns |= {"_selection": pa.array([], pa.int64()), ORIGINS: pa.array([], ORIGIN_LIST)}
+        return columns
 
     @property
     def shared_order(self) -> tuple[str, ...]:
@@ -213,19 +223,7 @@ def complex_events(context: Context, times: I64, columns: Mapping[str, pa.Array]
 
 
 def no_events(context: Context) -> Batch:
-    columns = _empty_columns(context.operator.schema.attributes, context.located, context.provenance)
-    return Batch(np.zeros(0, np.int64), columns.copy())
-
-
-@lru_cache(maxsize=1024)
-def _empty_columns(attributes: tuple[tuple[str, Type], ...], located: bool, provenance: bool) -> dict[str, pa.Array]:
-    """Empty columns of complex events, made once: an operator that finds nothing is what happens most."""
-    columns = {name: pa.array([], to_arrow(type_)) for name, type_ in attributes}
-    if located:
-        columns |= {name: pa.array([], pa.float64()) for name in EXTENT}
-    if provenance:
-        columns |= {"_selection": pa.array([], pa.int64()), ORIGINS: pa.array([], ORIGIN_LIST)}
-    return columns
+    return Batch(np.zeros(0, np.int64), context.empty_columns.copy())
 
 
 #: Who an atomic event is: the number of a row among those of its source in a stream; and when it happened.

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,7 @@ from situ.kernel.operator import (
 )
 from situ.kernel.program.conditions import Term
 from situ.kernel.program.pattern_program import PatternProgram
+from situ.kernel.program.program import Program
 from situ.kernel.state.case_state import CaseState
 from situ.kernel.state.checks import (
     numbers,
@@ -91,6 +92,21 @@ class Candidates:
         return NewEvents(order + kept, group, _read_only(time), position, accepted, shard=0, shards=1)
 
 
+class _TypeTests(NamedTuple):
+    """The tests of a case that are asked of one event type, each with its number; those that every event fulfils, as
+    bits; and whether events matter that no test accepts."""
+
+    numbered: list[tuple[int, Conditions]]
+    everywhere: np.uint64
+    needs_all: bool
+
+    @classmethod
+    def of(cls, program: Program, event_type: str) -> _TypeTests:
+        numbered = [(i, t.conditions) for i, t in enumerate(program.conditions.tests) if t.event_type == event_type]
+        everywhere = np.uint64(sum(1 << i for i, conditions in numbered if not conditions))
+        return cls(numbered, everywhere, bool(everywhere) or program.automaton.counts_positions)
+
+
 class CaseRun:
     """One case of a pattern rule with its state."""
 
@@ -104,6 +120,8 @@ class CaseRun:
         rule = context.operator.rule
         self.case = rule.cases[number]
         self.program = self.compiled.program
+        self._counts_positions = self.program.automaton.counts_positions
+        self._tests = {name: _TypeTests.of(self.program, name) for name in self.compiled.types}
         self.state = CaseState.empty(context, self.compiled, shards, memory)
         self.dead_ends = DeadEnds.of(context, number, self.program) if chosen is None else None
         carried = {name: self.state.retained.columns[name] for name in self._logged()} if context.provenance else {}
@@ -134,12 +152,11 @@ class CaseRun:
             found, store = self._with_silences(found, store)
         matches = self._own(self._settle(found, before, store), store)
         selections = self._selections(new.order + kept, events, store, before) if self.log is not None else None
-        self.state.retain(store)
-        if not self.context.provenance and self.chosen is None:  # these number selections by group
-            self.state.forget_idle_groups()
+        if self.state.retain(store) and not self.context.provenance and self.chosen is None:
+            self.state.forget_idle_groups()  # those two number selections by group
         low = min(before, self.state.policies.low_watermark)
         timed_out = matches.timed_out != 0
-        if not timed_out.any():
+        if len(matches) == 0 or not timed_out.any():
             return Produced(self._complex(matches, store), no_events(self.context), low, selections)
         stayed = matches.take(np.flatnonzero(~timed_out))
         gone = matches.take(np.flatnonzero(timed_out))
@@ -219,10 +236,10 @@ class CaseRun:
         with hop("gathering"):
             store = self._store(parts)
         order = order_parts(self.context, parts, store.type_rank, store.group, len(self.state.groups), store.time)
-        if self.program.automaton.counts_positions or self.state.policies.needed:
+        if self._counts_positions or self.state.policies.needed:
             number_positions(order, store.group, store.position, self.state.matcher.groups["positions"])
-        automaton = self.program.automaton
-        if automaton.counts_positions and not automaton.has_silences and not self.context.operator.rule.timed_out:
+        has_silences = self.program.automaton.has_silences
+        if self._counts_positions and not has_silences and not self.context.operator.rule.timed_out:
             # An event that no test accepts ends what waits for the very next one; only timed-out output shows that.
             order = order[bits[order] != 0]
         if self.dead_ends is not None:
@@ -233,9 +250,7 @@ class CaseRun:
 
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
         """The rows that some test accepts (all rows, where positions count), and which tests do, as bits."""
-        tests = [(i, t.conditions) for i, t in enumerate(self.program.conditions.tests) if t.event_type == name]
-        everywhere = np.uint64(sum(1 << i for i, conditions in tests if not conditions))
-        needs_all = bool(everywhere) or self.program.automaton.counts_positions
+        tests, everywhere, needs_all = self._tests[name]
         if batch.marks is not None:
             bits = _chosen_bits(batch.marks, tests) | everywhere
             return (batch, bits) if needs_all or bits.all() else (batch.take(bits != 0), bits[bits != 0])
@@ -369,6 +384,7 @@ class CaseRun:
     def snapshot(self) -> dict[str, pa.Table]:
         """The state: of all groups where selections are numbered, else of those that hold an event or a
         mark."""
+        self.state.compact()
         chosen = self.state.groups.used
         if not self.context.provenance:
             chosen[:] = False
@@ -380,6 +396,7 @@ class CaseRun:
     def take(self, keys: Sequence[pa.Array]) -> dict[str, pa.Table]:
         """Remove the groups whose first keys are among `keys`; their state."""
         state = self.state
+        state.compact()
         state.make_room_for_groups()
         used = np.flatnonzero(state.groups.used)
         of_groups = state.groups.keys(used, self._key_types)[: len(keys)]

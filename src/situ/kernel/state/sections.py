@@ -239,6 +239,7 @@ def _link(run: np.ndarray, first: int, matcher: Matcher) -> None:
     run["next"] = np.where(is_last, -1, first + np.arange(1, len(run) + 1))
     heads = np.flatnonzero(begins)
     matcher.groups["head"][group[heads]] = first + heads
+    matcher.groups["awaited"][group[heads]] = ~np.uint64(0)  # the kernel finds out when it looks at them
     matcher.groups["live"][:] += np.bincount(group, minlength=len(matcher.groups)).astype(np.int32)
 
 
