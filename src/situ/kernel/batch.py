@@ -56,6 +56,8 @@ class Batch:
 
     `is_whole`: nothing can be loaded. What such a batch lacks, tests read that Spark judged before the events came.
     `marks`: what is known of all tests that are asked of the batch, in a form that costs little for each event.
+    `of`: the events are those of another batch, each once for every rule that it concerns; that batch, and their rows
+    in it. Columns need not be made longer for this.
     """
 
     times: I64
@@ -65,6 +67,7 @@ class Batch:
     accepted: dict[tuple[Expression, ...], I64] = field(default_factory=dict)
     is_whole: bool = False
     marks: Marks | None = None
+    of: tuple[Batch, I64] | None = None
     _latest: int | None = None
     _read: dict[Expression, Column] = field(default_factory=dict)
 

@@ -58,6 +58,7 @@ from situ.kernel.state.checks import (
     require_whole,
 )
 from situ.kernel.state.groups import is_among
+from situ.kernel.state.rule_groups import RuleGroupIndex
 from situ.kernel.state.sections import key_columns_of, put_sections, sections_of
 from situ.kernel.state.store import (
     SILENT,
@@ -65,9 +66,10 @@ from situ.kernel.state.store import (
     Store,
     StoreRows,
     concat_stores,
-    empty_store,
     gather,
+    joined_columns,
     order_parts,
+    pair_columns,
     silence_rows,
 )
 
@@ -77,19 +79,24 @@ SECTIONS, LOG = "", " log"
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """New events that some test accepts, of all input types one after another."""
+    """New events that some test accepts, of all input types one after another: the rows of `store` after the first
+    `kept`, which were kept from before. `order` has their rows in the order in which they are offered."""
 
     store: Store
+    kept: int
     accepted: U64
     order: I64
 
-    def offered(self, kept: int) -> NewEvents:
-        """They in their order, after so many rows that were kept from before."""
-        order, store = self.order, self.store
-        group, time, position, accepted = store.group, store.time, store.position, self.accepted
-        if len(order) < len(store) or not is_sorted(order):  # else they are in it already
-            group, time, position, accepted = group[order], time[order], position[order], accepted[order]
-        return NewEvents(order + kept, group, _read_only(time), position, accepted, shard=0, shards=1)
+    def offered(self) -> NewEvents:
+        """They in their order."""
+        order, store, accepted = self.order, self.store, self.accepted
+        if len(order) < len(accepted) or not is_sorted(order):
+            accepted = accepted[order - self.kept]
+            group, time, position = store.group[order], store.time[order], store.position[order]
+        else:  # they are in it already
+            new = slice(self.kept, None)
+            group, time, position = store.group[new], store.time[new], store.position[new]
+        return NewEvents(order, group, _read_only(time), position, accepted, shard=0, shards=1)
 
 
 class _TypeTests(NamedTuple):
@@ -139,19 +146,18 @@ class CaseRun:
         if not any(name in inputs for name in self.compiled.types) and not self._waits_for(before):
             return Produced(no_events(self.context), no_events(self.context), before)
         new = self._candidates(inputs, before)
-        store = concat_stores(self.state.retained, new.store)
+        store = new.store
         events = self._events(store)
         self.state.matcher.add_groups(len(self.state.groups))
         host = self._host(store) if self.program.conditions.host else None
-        kept = len(store) - len(new.store)
         with hop("kernel"):
-            matches_of_steps = [self.state.matcher.run(new.offered(kept), events, host)] if len(new.order) else []
+            matches_of_steps = [self.state.matcher.run(new.offered(), events, host)] if len(new.order) else []
             matches_of_steps.append(self.state.matcher.pass_time(before))
             found = concat_matches(matches_of_steps)
         if self.program.automaton.has_silences:
             found, store = self._with_silences(found, store)
         matches = self._own(self._settle(found, before, store), store)
-        selections = self._selections(new.order + kept, events, store, before) if self.log is not None else None
+        selections = self._selections(new.order, events, store, before) if self.log is not None else None
         if self.state.retain(store) and not self.context.provenance and self.chosen is None:
             self.state.forget_idle_groups()  # those two number selections by group
         low = min(before, self.state.policies.low_watermark)
@@ -229,24 +235,26 @@ class CaseRun:
                 if len(batch):
                     parts.append((name, batch))
                     accepted.append(bits)
+        kept = len(self.state.retained)
         if not parts:
-            nothing = empty_store(self.context, self.compiled.stored)
-            return Candidates(nothing, np.zeros(0, np.uint64), np.zeros(0, np.int64))
+            return Candidates(self.state.retained, kept, np.zeros(0, np.uint64), np.zeros(0, np.int64))
         bits = np.concatenate(accepted) if len(accepted) > 1 else accepted[0]
         with hop("gathering"):
             store = self._store(parts)
-        order = order_parts(self.context, parts, store.type_rank, store.group, len(self.state.groups), store.time)
+        group, time, position = store.group[kept:], store.time[kept:], store.position[kept:]
+        order = order_parts(self.context, parts, store.type_rank[kept:], group, len(self.state.groups), time)
         if self._counts_positions or self.state.policies.needed:
-            number_positions(order, store.group, store.position, self.state.matcher.groups["positions"])
+            number_positions(order, group, position, self.state.matcher.groups["positions"])
         has_silences = self.program.automaton.has_silences
         if self._counts_positions and not has_silences and not self.context.operator.rule.timed_out:
             # An event that no test accepts ends what waits for the very next one; only timed-out output shows that.
             order = order[bits[order] != 0]
         if self.dead_ends is not None:
             with hop("dead ends"):
-                bits = self.dead_ends.without(bits, order, store.group, len(self.state.groups), store.time, before)
+                bits = self.dead_ends.without(bits, order, group, len(self.state.groups), time, before)
                 order = order[bits[order] != 0]
-        return Candidates(store, bits, order)
+        order += kept
+        return Candidates(store, kept, bits, order)
 
     def _accepted(self, name: str, batch: Batch) -> tuple[Batch, U64]:
         """The rows that some test accepts (all rows, where positions count), and which tests do, as bits."""
@@ -270,21 +278,29 @@ class CaseRun:
         return batch.view(rows), _marked(len(batch), rows_by_test, rows)
 
     def _store(self, parts: list[tuple[str, Batch]]) -> Store:
-        """The columns that are needed later, of all types one after another."""
+        """What was kept from before, and after it the columns that are needed later, of all types one after another."""
         lengths = [len(batch) for _, batch in parts]
-        total = sum(lengths)
+        total, kept = sum(lengths), self.state.retained
         group_by = self.context.group_by
-        columns = gather(self.context, self.compiled.stored, parts)
-        group = self.state.groups.numbers([columns[f"group.{key}"] for key in group_by], total)
+        of_pairs = pair_columns(self.context, self.compiled.stored, *parts[0]) if len(parts) == 1 else None
+        if of_pairs is not None and isinstance(self.state.groups, RuleGroupIndex):
+            columns: Mapping[str, pa.Array] = of_pairs
+            group = self.state.groups.numbers_of_pairs(parts[0][1], group_by, kept.group)
+        else:
+            columns = gather(self.context, self.compiled.stored, parts)
+            group = self.state.groups.numbers([columns[f"group.{key}"] for key in group_by], total)
+            group = np.concatenate([kept.group, group]) if len(kept) else group
         self.state.matcher.add_groups(len(self.state.groups))
-        ranks = [self.context.inputs[name].rank for name, _ in parts]
+        ranks = np.array([self.context.inputs[name].rank for name, _ in parts], np.int8)
+        position, consumed = np.zeros(len(kept) + total, np.int64), np.zeros(len(kept) + total, np.uint8)
+        position[: len(kept)], consumed[: len(kept)] = kept.position, kept.consumed
         return Store(
-            np.repeat(np.array(ranks, np.int8), lengths),
-            np.concatenate([batch.times for _, batch in parts]) if len(parts) > 1 else parts[0][1].times,
+            np.concatenate([kept.type_rank, np.repeat(ranks, lengths)]),
+            np.concatenate([kept.time, *(batch.times for _, batch in parts)]),
             group,
-            np.zeros(total, np.int64),
-            np.zeros(total, np.uint8),
-            columns,
+            position,
+            consumed,
+            joined_columns(kept, columns),
         )
 
     # --- the kernel's view
@@ -374,7 +390,7 @@ class CaseRun:
         """By time, then by the event that completed them; of rules that run as one, rule by rule."""
         if RULE not in self.context.group_by:
             return in_order(matches) if self.context.in_order else matches
-        rules = store.columns[f"group.{RULE}"].to_numpy(zero_copy_only=False)[matches.completing]
+        rules = store.values(f"group.{RULE}", matches.completing).to_numpy(zero_copy_only=False)
         if is_sorted_by(rules, matches.time, matches.completing):
             return matches
         return matches.take(lexical_order((matches.completing, matches.time, rules)))

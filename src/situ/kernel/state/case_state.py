@@ -68,7 +68,7 @@ class CaseState:
         """Keep of `store` the events that partial and waiting matches hold. Where few more have come since the others
         were left out, they stay for now, so that a step with few events costs by these. Whether they were left out."""
         self.retained = store
-        if len(store) <= self._most_retained:
+        if len(store) <= self._most_retained and isinstance(store.columns, dict):
             return False
         self.compact()
         return True
@@ -86,7 +86,7 @@ class CaseState:
         if len(waiting.matches):
             events, completing = number[waiting.matches.path_event], number[waiting.matches.completing]
             waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
-        if len(kept) < len(store):
+        if len(kept) < len(store) or not isinstance(store.columns, dict):
             self.retained = store.take(kept)
         self._most_retained = 2 * len(kept) + FEW_EVENTS
 

@@ -72,7 +72,7 @@ def sections_of(state: CaseState, chosen: np.ndarray, key_types: Sequence[pa.Dat
     by_event = _BySection.of(section[state.retained.group], len(numbers))
     events = state.retained.take(by_event.order)
     fields = {name: pa.array(getattr(events, name)) for name in _EVENT_FIELDS}
-    columns["events"] = _lists(by_event.offsets, fields | events.columns)
+    columns["events"] = _lists(by_event.offsets, fields | dict(events.columns))
     columns |= _run_lists(state.matcher, section, state.retained.group, by_event)
     columns["waiting"] = _waiting_lists(state.policies.waiting, section, by_event)
     return pa.table(columns)
