@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.functions import Functions
+from situ.core.identity_cache import IdentityCache
 from situ.core.types import INT, TIMESTAMP, to_arrow
 from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent, children
 from situ.graph.operators import Operator, OperatorGraph, Schema
@@ -123,18 +124,28 @@ Chosen: TypeAlias = Mapping[tuple[object, ...], Collection[int]]
 
 def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
     """The context of every operator, in the graph's order."""
+    return dict(_CONTEXTS.get(graph, (functions, provenance), lambda: _contexts_of(graph, functions, provenance)))
+
+
+#: The contexts of the last graphs: whoever compares two plans asks for those of both again.
+_CONTEXTS: IdentityCache[OperatorGraph, tuple[Functions, bool], dict[str, Context]] = IdentityCache(most=4)
+
+
+def _contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
     order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
     ties = {s.name: tie_attributes(s) for s in graph.streams}
     ties |= {o.name: o.schema.names for o in graph.operators}
     located = {s.name: s.location is not None for s in graph.streams}
     shared = {s.name for s in graph.streams if s.shared}
     contexts = {}
+    inputs_of: dict[tuple[str, ...], dict[str, InputType]] = {}  # of thousands of rules, most read the same
     for operator in graph.operators:
-        ranked = sorted(operator.inputs, key=order.__getitem__)
-        inputs = {
-            name: InputType(name, graph.schemas[name], rank, ties[name], located[name], name in shared)
-            for rank, name in enumerate(ranked)
-        }
+        if operator.inputs not in inputs_of:
+            inputs_of[operator.inputs] = {
+                name: InputType(name, graph.schemas[name], rank, ties[name], located[name], name in shared)
+                for rank, name in enumerate(sorted(operator.inputs, key=order.__getitem__))
+            }
+        inputs = inputs_of[operator.inputs]
         located[operator.name] = any(input_.located for input_ in inputs.values())
         contexts[operator.name] = Context(
             operator, inputs, graph.schemas, functions, provenance, start_us=graph.start_us
