@@ -1,9 +1,10 @@
-"""What `make test` runs: three lanes of commands, side by side.
+"""What `make test` runs: four lanes of commands, side by side.
 
 One lane has all tests of Spark, in one process, which so starts one Java. One has the kernel's tests without the JIT,
-then those of plans, of moving queries and of sites. The last one has lint and all other tests. While the others lint
-and do without the JIT, the first one compiles the kernel, so that nothing is compiled twice. Two cores have time for
-three lanes: tests of Spark and of sites often wait for other processes.
+then those of plans, of moving queries and of sites. One has the checks of types, then the tests of the engines. The
+last one has lint and all other tests, those of the language first. While the others do what needs no kernel, the first
+one compiles it, so that little is compiled twice. Two cores have time for four lanes: tests of Spark and of sites often
+wait for other processes.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ WITHOUT_JIT = (
 
 #: What the second lane runs after them.
 APART = ("tests/placement", "tests/network", "tests/mobility", "tests/runtime/sites")
+#: What the third lane runs.
+ENGINES = ("tests/flow", "tests/conformance", "tests/runtime")
+#: What the fourth lane runs before the rest: it needs no kernel.
+OF_THE_LANGUAGE = ("tests/lang", "tests/graph", "tests/core")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +97,20 @@ def lanes() -> dict[str, list[Step]]:
             ),
             pytest_step("tests of plans, moving queries and sites", *APART, "-m", f"not spark and {LEFT_OUT}"),
         ],
+        "engines": [
+            tool("mypy"),
+            pytest_step(
+                "tests of engines", *ENGINES, "--ignore=tests/runtime/sites", "-m", f"not spark and {LEFT_OUT}"
+            ),
+        ],
         "others": [
             tool("ruff", "check"),
             tool("ruff", "format", "--check"),
-            tool("mypy"),
             tool("lint-imports"),
             pytest_step(
                 "all other tests",
-                *(f"--ignore={folder}" for folder in APART),
+                *(*OF_THE_LANGUAGE, "tests", "src"),
+                *(f"--ignore={folder}" for folder in (*APART, *ENGINES)),
                 "-m",
                 f"not spark and {LEFT_OUT}",
             ),
@@ -133,7 +144,7 @@ def run(lane: str, steps: list[Step], ended: list[Ended], printing: threading.Lo
 
 def _say(printing: threading.Lock, lane: str, line: str) -> None:
     with printing:
-        print(f"{lane:6} | {line}", flush=True)
+        print(f"{lane:7} | {line}", flush=True)
 
 
 def closing(ended: list[Ended]) -> list[str]:

@@ -1,7 +1,8 @@
-"""`make bench`: every figure in one table, and in out/bench.json."""
+"""`make bench`: every figure in one table, and in out/bench.json; with `--only`, those of some parts."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -12,18 +13,24 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from situ.bench.suite import BenchFigure, figures
-from situ.bench.workload import cache_directory
+from situ.bench.suite import PARTS, BenchFigure, figures
 from situ.core.errors import SituError
 
 OUT = Path("out/bench.json")
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m situ.bench", description="Every figure of situ, or those of parts."
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=[*PARTS], default=[], metavar="PART", help=f"one of {', '.join(PARTS)}"
+    )
+    only = parser.parse_args().only
     progress = Console(stderr=True)
     measured: list[BenchFigure] = []
     try:
-        for figure in figures(cache_directory(), lambda text: progress.print(f"[dim]{text}[/dim]")):
+        for figure in figures(lambda text: progress.print(f"[dim]{text}[/dim]"), only):
             measured.append(figure)
             _write(measured)  # what is there already outlives a run that is broken off
             progress.print(f"{figure.name}: {figure.value:g} {figure.unit} {figure.verdict}", markup=False)

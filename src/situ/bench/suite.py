@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 from situ.bench.measure import Engine
 from situ.bench.startup import startup_seconds
-from situ.bench.workload import Pattern, Workload, stream_on_disk
+from situ.bench.workload import Pattern, Workload, cache_directory, stream_on_disk
 from situ.core.errors import SituError
 
 EVENTS = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
@@ -74,22 +75,16 @@ class BenchFigure:
 Say = Callable[[str], None]
 
 
-def figures(cache: Path, say: Say) -> Iterator[BenchFigure]:
-    """Every figure, as soon as it is there."""
+def figures(say: Say, only: Collection[str] = ()) -> Iterator[BenchFigure]:
+    """Every figure, or those of some parts, as soon as it is there."""
+    for name, part in PARTS.items():
+        if not only or name in only:
+            yield from part(say)
+
+
+def _flinkcep(say: Say) -> Iterator[BenchFigure]:
     for workload, bars in BESIDE_FLINKCEP:
         yield from _beside_flinkcep(workload, bars, say)
-    yield from _speed(say)
-    for engine in ENGINES:
-        yield from _growth(engine, say)
-    yield from _latency(say)
-    yield _startup(cache, say)
-    yield from _placement(say)
-    yield from _moving(say)
-    yield from _heartbeat(say)
-    yield from _rules(say)
-    yield from _sites(say)
-    yield from _simulated_sites(say)
-    yield from _pulling(say)
 
 
 def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Say) -> Iterator[BenchFigure]:
@@ -109,10 +104,10 @@ def _beside_flinkcep(workload: Workload, bars: dict[Engine, int | None], say: Sa
         yield BenchFigure(f"{engine}: {name}", ratio, "x FlinkCEP", detail, run, Bar("at least", bar) if bar else None)
 
 
-def _growth(engine: Engine, say: Say) -> Iterator[BenchFigure]:
+def _growth(say: Say) -> Iterator[BenchFigure]:
     by_events = [(f"{events:,} events", Workload(events=events)) for events in EVENTS]
     by_keys = [(f"{keys:,} keys", Workload(keys=keys)) for keys in KEYS]
-    for name, workload in by_events + by_keys:
+    for engine, (name, workload) in product(ENGINES, by_events + by_keys):
         say(f"{name}: {engine}")
         run = _situ_bench(engine, workload)
         detail = f"{_millions(run['events_per_s'])} events/s"
@@ -138,12 +133,12 @@ def _latency(say: Say) -> Iterator[BenchFigure]:
         yield BenchFigure(name, value, "s", detail, measured, Bar("at most", limit))
 
 
-def _startup(cache: Path, say: Say) -> BenchFigure:
+def _startup(say: Say) -> Iterator[BenchFigure]:
     say("start-up")
-    situ, bare = startup_seconds(stream_on_disk(Workload(events=1_000), cache))
+    situ, bare = startup_seconds(stream_on_disk(Workload(events=1_000), cache_directory()))
     detail = f"situ run {situ:.2f} s, Python with pyarrow and a cached Numba call {bare:.2f} s"
     measured = {"seconds": situ, "seconds_of_bare_python": bare}
-    return BenchFigure("start of a new query", round(situ - bare, 2), "s more", detail, measured, Bar("at most", 1))
+    yield BenchFigure("start of a new query", round(situ - bare, 2), "s more", detail, measured, Bar("at most", 1))
 
 
 def _placement(say: Say) -> Iterator[BenchFigure]:
@@ -235,3 +230,20 @@ def _millions(per_s: float) -> str:
     '12.34 million'
     """
     return f"{per_s / 1e6:.2f} million"
+
+
+#: What `make bench` measures, in this order; `python -m situ.bench --only` takes some of them.
+PARTS: Mapping[str, Callable[[Say], Iterator[BenchFigure]]] = {
+    "flinkcep": _flinkcep,
+    "speed": _speed,
+    "growth": _growth,
+    "latency": _latency,
+    "startup": _startup,
+    "placement": _placement,
+    "moving": _moving,
+    "heartbeat": _heartbeat,
+    "rules": _rules,
+    "sites": _sites,
+    "simulation": _simulated_sites,
+    "pulling": _pulling,
+}

@@ -21,6 +21,7 @@ from situ.placement.link_load import flows_of, way_of
 from situ.placement.plan import Plan, Steps
 from situ.placement.problem import PlannedOperator, Problem
 from situ.runtime.given import given_by_stream
+from situ.runtime.sites.actors import actor_sites
 from situ.runtime.sites.deployed_plan import (
     DeployedPlan,
     NamedFunction,
@@ -87,10 +88,12 @@ def functions_of(names: Sequence[str] | None = None) -> tuple[NamedFunction, ...
     return tuple(NamedFunction(f.name, str(f.returns), f.path) for f in functions if f is not None)
 
 
-def gathered_plan(query: Path, graph: OperatorGraph, sources: SiteSources, root: str, bounded: bool) -> DeployedPlan:
-    """All operators at one site, which gets all events and has the results."""
+def gathered_plan(
+    query: Path, graph: OperatorGraph, sources: SiteSources, network: Network, root: str, bounded: bool
+) -> DeployedPlan:
+    """All operators at one site, which gets all events and has the results, but for those of actors elsewhere."""
     operators = {operator.name: OperatorPlace(root) for operator in graph.operators}
-    return deployed(query, sources, operators, root, bounded)
+    return deployed(query, sources, operators, network, root, bounded)
 
 
 def placed_plan(query: Path, sources: SiteSources, problem: Problem, plan: Plan, bounded: bool) -> DeployedPlan:
@@ -103,7 +106,7 @@ def placed_plan(query: Path, sources: SiteSources, problem: Problem, plan: Plan,
         )
         for operator, placed in zip(problem.operators, plan.placed, strict=True)
     }
-    plain = deployed(query, sources, operators, names[problem.root], bounded)
+    plain = deployed(query, sources, operators, problem.network, names[problem.root], bounded)
     return replace(plain, predicted=_predicted(problem, plan))
 
 
@@ -146,16 +149,23 @@ def write_placed_plan(query: Path, problem: Problem, plan: Plan, out: Path) -> N
 
 
 def deployed(
-    query: Path, sources: Mapping[str, Mapping[str, str]], operators: dict[str, OperatorPlace], root: str, bounded: bool
+    query: Path,
+    sources: Mapping[str, Mapping[str, str]],
+    operators: dict[str, OperatorPlace],
+    network: Network,
+    root: str,
+    bounded: bool,
 ) -> DeployedPlan:
+    text = read_text(query)
     return DeployedPlan(
         version=1,
-        query=read_text(query),
+        query=text,
         sources={stream: tuple(sorted(sites)) for stream, sites in sources.items()},
         operators=operators,
         results=(root,),
         functions=functions_of(),
         bounded=bounded,
+        actors=actor_sites(parse(text), network),
     )
 
 

@@ -12,9 +12,9 @@ from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded import Engine
 from situ.runtime.sites.actions import Received
+from situ.runtime.sites.compiled_plan import compile_plan
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace, PlanError
 from situ.runtime.sites.deployment import Deployment
-from situ.runtime.sites.embedded_host import compile_plan
 from situ.runtime.sites.messages import LogName, PullRequest
 from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.simulation.world import World

@@ -94,6 +94,10 @@ class _KnownQuery:
         return {operator.name: operator for operator in self.graph.operators}
 
     @cached_property
+    def active(self) -> frozenset[str]:
+        return frozenset(operator.name for operator in self.graph.active().operators)
+
+    @cached_property
     def streams(self) -> dict[str, Stream]:
         return {stream.name: stream for stream in self.graph.streams}
 
@@ -102,6 +106,8 @@ class _KnownQuery:
         now, then = self.operators[name], old.operators.get(name)
         if then is None:
             return "it is new"
+        if name not in self.active or name not in old.active:
+            return "no subscription needs it" if name not in self.active else "no subscription needed it"
         if (now.rule, now.schema, now.inputs) != (then.rule, then.schema, then.inputs):
             return "its rule has changed"
         for event in now.inputs:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from situ.core.errors import QueryError, SituError, StateError, did_you_mean
-from situ.core.functions import Functions
+from situ.core.errors import SituError, StateError
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END
 from situ.core.types import TIMESTAMP_ARROW, to_arrow
@@ -28,15 +25,12 @@ from situ.graph.query import Aggregation, Join, Rule, Stream
 from situ.graph.rule_properties import longest_us
 from situ.io.rows.ahead import reject_ahead, with_default_ahead
 from situ.io.rows.conform import REJECTED, Conformed
-from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps, concat
-from situ.kernel.compile import Programs, RuleProgram, compile_operator, refuse_unbounded_state
-from situ.kernel.operator import contexts_of, tie_attributes
+from situ.kernel.batch import Batch, Calls, as_timestamps, concat
+from situ.kernel.compile import RuleProgram
 from situ.kernel.state.checks import damage_is_told, numbers, require_times
 from situ.kernel.state.snapshot import pack, unpack
-from situ.lang.parse import parse
-from situ.lang.resolve import resolve
-from situ.runtime.embedded.pieces import StreamReader
-from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError, plan_of_json
+from situ.runtime.sites.compiled_plan import CompiledPlan, compiled_plan
+from situ.runtime.sites.contents import Contents
 from situ.runtime.sites.host import STATES, Admitted, MadeRows
 from situ.runtime.sites.logs import PullState
 from situ.runtime.sites.messages import LogKind
@@ -45,7 +39,7 @@ from situ.runtime.sites.pulled_input import PulledInput
 from situ.runtime.sites.pulled_operator import CoveredTime, PulledOperator, steps_in_numbers
 from situ.runtime.sites.ranges import Ranges
 from situ.runtime.sites.rows import TIME, times_us
-from situ.runtime.sites.selections import Filter, Selection, selections_of
+from situ.runtime.sites.selections import Filter, Selection
 
 #: Somebody who waits for time to pass wants to hear of it as often as this part of what he waits for, and not more
 #: often than every so many microseconds.
@@ -53,138 +47,6 @@ _PACE, _LEAST_PACE_US = 10, 10_000
 _LATEST, _REQUESTS, _INPUTS, _ENDING = "latest", "requests", "inputs", "ending"
 #: A state travels in pieces of so many bytes.
 _PIECE = 1 << 20
-
-
-@dataclass(frozen=True)
-class CompiledPlan:
-    """A plan whose names are known: the same at all sites, so it is made once in a process."""
-
-    plan: DeployedPlan
-    graph: OperatorGraph
-    programs: Programs
-    #: Those of operators that pull, with provenance.
-    pulling: Mapping[str, RuleProgram]
-    functions: Functions
-
-    @cached_property
-    def logs(self) -> PlanLogs:
-        return PlanLogs.of(self.plan, self.graph, self.selections)
-
-    @cached_property
-    def selections(self) -> dict[str, dict[str, Selection]]:
-        return selections_of(self.plan, self.graph, self.programs)
-
-    @cached_property
-    def schemas(self) -> dict[tuple[LogKind, str], pa.Schema]:
-        """The columns of all logs, by what they have and its type."""
-        schemas: dict[tuple[LogKind, str], pa.Schema] = {}
-        for stream in self.graph.streams:
-            declared = {a.name: to_arrow(a.type) for a in stream.attributes}
-            travelling = [(name, declared[name]) for name in self._travelling(stream)]
-            schemas["events", stream.name] = pa.schema([*travelling, (TIME, TIMESTAMP_ARROW)])
-            schemas["late", stream.name] = pa.schema([*declared.items(), ("_lateness", pa.duration("us"))])
-            schemas["rejected", stream.name] = REJECTED
-        for name, context in self.programs.contexts.items():
-            columns = [(attribute, to_arrow(type_)) for attribute, type_ in context.operator.schema.attributes]
-            extent = [(column, pa.float64()) for column in EXTENT] if context.located else []
-            schemas["events", name] = schemas["timed out", name] = pa.schema(
-                [*columns, (TIME, TIMESTAMP_ARROW), *extent]
-            )
-            schemas["state", name] = STATES
-        return schemas
-
-    def rows(self, kind: LogKind, name: str, batch: Batch | None) -> pa.RecordBatch:
-        """What an operator made, as rows of a log."""
-        schema = self.schemas[kind, name]
-        if batch is None:
-            return pa.RecordBatch.from_pylist([], schema)
-        columns = [
-            as_timestamps(batch.times) if field_.name == TIME else batch.columns[field_.name] for field_ in schema
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def _travelling(self, stream: Stream) -> list[str]:
-        """The attributes that readers of a stream need: what rules read, and what orders events of equal time."""
-        if not any(stream.name in operator.inputs for operator in self.graph.operators):
-            return []
-        read = {*self.reader(stream).needed, *tie_attributes(stream)}
-        return [a.name for a in stream.attributes if a.name in read]
-
-    def reader(self, stream: Stream) -> StreamReader:
-        read: frozenset[str] = frozenset()
-        for name in self.programs:
-            read |= self.programs.columns_read(name).get(stream.name, frozenset())
-        return StreamReader(stream, read, provenance=False)
-
-
-def compile_plan(plan: DeployedPlan) -> CompiledPlan:
-    """The plan with its query resolved and compiled; PlanError or QueryError if it means nothing here."""
-    functions = _functions_of(plan.functions)
-    graph = resolve(parse(plan.query), functions)
-    if plan.silent_since_us is not None:
-        graph = replace(graph, start_us=plan.silent_since_us)
-    _check_places(plan, graph)
-    if not plan.bounded:
-        refuse_unbounded_state(graph)
-    programs = Programs(contexts_of(graph, functions, provenance=False))
-    for name in programs:
-        programs.template(name)  # what cannot be compiled is said now
-    traced = contexts_of(graph, functions, provenance=True)
-    pulling = {name: compile_operator(traced[name]) for name, place in plan.operators.items() if len(place.steps) > 1}
-    return CompiledPlan(plan, graph, programs, pulling, functions)
-
-
-@lru_cache(maxsize=16)
-def compiled_plan(plan: str) -> CompiledPlan:
-    """The same of a plan that is given as JSON, made once."""
-    return compile_plan(plan_of_json(plan))
-
-
-def _functions_of(named: Iterable[NamedFunction]) -> Functions:
-    """Users' functions, imported; QueryError if one cannot be."""
-    functions = Functions()
-    for function in named:
-        module, _, qualname = function.path.partition(":")
-        try:
-            callable_ = attrgetter(qualname)(importlib.import_module(module))
-        except (ImportError, AttributeError, ValueError) as error:
-            raise QueryError(
-                f"function {function.path!r} cannot be imported here: {error}",
-                remedy="Install its module at this site, or put it on the Python path there.",
-            ) from error
-        functions.register(callable_, returns=function.returns, name=function.name)
-    return functions
-
-
-def _check_places(plan: DeployedPlan, graph: OperatorGraph) -> None:
-    """PlanError unless the plan has a place for every operator and stream of its query, and for nothing else."""
-    for operator in graph.subscriptions:
-        assert operator.subscription is not None
-        if operator.subscription.around is not None:
-            raise PlanError(
-                f"{operator.name} is around a consumer who moves, which sites do not run yet",
-                remedy="Run it in one process (`situ run`) or on Spark.",
-            )
-    streams = {stream.name for stream in graph.streams}
-    for kind, planned, known in (
-        ("operator", {*plan.operators}, {operator.name for operator in graph.operators}),
-        ("stream", {*plan.sources}, streams),
-    ):
-        for name in sorted(planned - known):
-            raise PlanError(f"the plan has a place for {kind} {name!r}, which the query does not have",
-                            remedy=did_you_mean(name, known))  # fmt: skip
-        for name in sorted(known - planned):
-            raise PlanError(f"the plan has no place for {kind} {name!r}", remedy="Make the plan for this query.")
-    for operator in graph.operators:
-        if steps := plan.operators[operator.name].steps:
-            steps_in_numbers(operator, steps)
-    for name, sites in plan.sources.items():
-        if not sites:
-            raise PlanError(f"stream {name} has no source", remedy="Name the sites that have one.")
-    for name in sorted(plan.live - streams):
-        raise PlanError(f"{name!r} is live, and no stream", remedy=did_you_mean(name, streams))
-    if not plan.results:
-        raise PlanError("nobody wants the results", remedy="Name a site under `results`.")
 
 
 @dataclass
@@ -202,6 +64,7 @@ class EmbeddedHost:
         self._streams = {stream.name: stream for stream in graph.streams}
         here = [o for o in graph.operators if plan.operators[o.name].site == self.site]
         plain = [o for o in here if o.name not in self.compiled.pulling]
+        self._contents: dict[str, Contents] = {}
         self._pulled_inputs: dict[str, PulledInput] = {}
         self._pulling = [self._pulled_operator(o) for o in here if o.name in self.compiled.pulling]
         names = {operator.name for operator in plain}
@@ -284,11 +147,24 @@ class EmbeddedHost:
         unless: Sequence[Ranges] | None = None,
     ) -> pa.RecordBatch:
         batch = self._batch(event_type, rows)
-        calls = Calls(functions=self.compiled.functions, errors=self.flow.failed_calls)
-        chosen = selection.chosen(batch, asked, calls)
+        chosen = selection.chosen(batch, asked, self._calls)
         if unless is not None:
-            chosen &= ~selection.chosen(batch, unless, calls)
-        return rows if chosen.all() else rows.filter(pa.array(chosen))
+            chosen &= ~selection.chosen(batch, unless, self._calls)
+        return _those(rows, chosen)
+
+    def choose_each(
+        self, event_type: str, rows: pa.RecordBatch, selections: Sequence[tuple[Selection, Sequence[Ranges]]]
+    ) -> list[pa.RecordBatch]:
+        batch = self._batch(event_type, rows)
+        if event_type not in self._contents:
+            attributes = dict(self.compiled.graph.schemas[event_type].attributes)
+            self._contents[event_type] = Contents(attributes, (selection for selection, _ in selections))
+        passing = self._contents[event_type].passing(batch, self._calls)
+        return [_those(rows, each.chosen(batch, asked, self._calls, passing)) for each, asked in selections]
+
+    @property
+    def _calls(self) -> Calls:
+        return Calls(functions=self.compiled.functions, errors=self.flow.failed_calls)
 
     def pulled(self) -> dict[str, PullState]:
         return {type_: requests.state for type_, requests in self._pulled_inputs.items()}
@@ -557,6 +433,10 @@ def make_embedded_host(plan: str, site: str) -> EmbeddedHost:
 
 #: Somebody who waits for nothing.
 _NOTHING = (BEGINNING, END)
+
+
+def _those(rows: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    return rows if chosen.all() else rows.filter(pa.array(chosen))
 
 
 def _pieces(state: bytes) -> pa.RecordBatch:

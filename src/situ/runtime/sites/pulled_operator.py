@@ -31,13 +31,15 @@ import pyarrow as pa
 from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END
 from situ.flow.clock import ONLY_SOURCE
-from situ.flow.inbox import Inbox, distinct
+from situ.flow.flow import Flow
+from situ.flow.inbox import Inbox
 from situ.flow.nodes import attribute_types
+from situ.flow.port import Port
 from situ.graph.operators import Operator
 from situ.graph.query import Stream
 from situ.kernel.arrays import I64
 from situ.kernel.batch import ORIGINS, Batch, Calls, concat
-from situ.kernel.compile import RuleProgram, start_operator
+from situ.kernel.compile import RuleProgram
 from situ.kernel.operator import Context, no_events, origins_of
 from situ.placement.from_graph import planned
 from situ.placement.plan import Steps
@@ -140,6 +142,7 @@ class PulledOperator:
             else None
             for event in self.events
         }
+        self._ports = [Port(event, (self.name,), self.streams.get(event)) for event in dict.fromkeys(self.events)]
         self.held = {event: Inbox() for event in self.events}
         self._covered = {
             event: CoveredTime(ranges=() if n in self.ranged else None) for n, event in enumerate(self.events)
@@ -191,8 +194,10 @@ class PulledOperator:
         inputs = {event: self._numbered(event, batch) for event, batch in batches.items() if batch is not None}
         if len(inputs) < len(self.events):
             return no_events(self.context)
-        operator = start_operator(self.program, self.failed_calls, self.memory)
-        matches = operator.process(inputs, END).events
+        flow = Flow({self.name: self.program}, self._ports, failed_calls=self.failed_calls, memory=self.memory)
+        for port in self._ports:
+            flow.add(port, inputs[port.type])
+        matches = flow.advance(END)[self.name].events
         if not len(matches):
             return matches
         rows = self._rows_of(matches)
@@ -209,11 +214,9 @@ class PulledOperator:
         return matches if new.all() else matches.take(new)
 
     def _numbered(self, event: str, batch: Batch) -> Batch:
-        """Events, each the origin of itself by its number; of copies, one."""
+        """Events, each the origin of itself by its number."""
         origins = origins_of(event, ONLY_SOURCE, batch.times, np.arange(len(batch)))
-        numbered = Batch(batch.times, batch.columns | {ORIGINS: origins}, batch.load)
-        stream = self.streams.get(event)
-        return numbered if stream is None else distinct(numbered, stream)[0]
+        return Batch(batch.times, batch.columns | {ORIGINS: origins}, batch.load)
 
     def _rows_of(self, matches: Batch) -> dict[str, I64]:
         """For each input, the number of the event that each match has of it."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from situ.network.network import Network
+from situ.runtime.sites.compiled_plan import compile_plan
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.embedded_host import compile_plan
 
 
 def ways_in(network: Network, pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:

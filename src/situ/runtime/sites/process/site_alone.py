@@ -18,8 +18,8 @@ from situ.graph.query import Query
 from situ.lang.parse import parse
 from situ.lang.unparse import unparse
 from situ.runtime.sites.carrying import carried_on
+from situ.runtime.sites.compiled_plan import compile_plan
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, OperatorPlace, plan_of_json, plan_to_json
-from situ.runtime.sites.embedded_host import compile_plan
 from situ.runtime.sites.messages import Done, Go, Prepare, Prepared
 from situ.runtime.sites.process.site_process import SOURCE, SiteProcess, SiteSetup
 from situ.runtime.sites.sinks.sink import SiteSink

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from situ.runtime.sites.batches import Offsets, watermarks_of
-from situ.runtime.sites.embedded_host import CompiledPlan, compiled_plan
+from situ.runtime.sites.compiled_plan import CompiledPlan, compiled_plan
 from situ.runtime.sites.messages import LogName
 from situ.runtime.spark.plan.plan import Read, SparkPlan, Stage
 from situ.runtime.spark.plan.routes import routes_of
