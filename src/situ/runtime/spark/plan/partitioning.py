@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, assert_never
 
+from situ.core.identity_cache import IdentityCache
 from situ.core.time import UNITS, format_duration
 from situ.graph.operators import Operator
 from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Seq, Step, first_silences, steps_of
@@ -87,7 +88,14 @@ Partitioning: TypeAlias = Anywhere | ByKey | BySlice | ByKeyAndSlice | OneTask |
 
 def partitioning_of(operator: Operator) -> Partitioning:
     """The finest division of an operator's work that is exact."""
-    rule = operator.rule
+    return _PARTITIONINGS.get(operator, None, lambda: _partitioning_of(operator.rule))
+
+
+#: Of so many operators: of thousands of rules one changes.
+_PARTITIONINGS: IdentityCache[Operator, None, Partitioning] = IdentityCache(most=1 << 15)
+
+
+def _partitioning_of(rule: Rule) -> Partitioning:
     if _judges_single_events(rule):
         return Anywhere()
     if rule.group_by:
