@@ -78,7 +78,9 @@ def site_process(name: str, directory: Path, sink: CountingSink) -> SiteProcess:
         Identities.of(name, addresses, credentials),
         {"Ping": source_names(pushed)} if name == "field" else {},
         lambda stream, source, plan: open_site_source(pushed, stream, plan, directory / name, producer=source),
-        lambda plan: sink.over(open_site_sink(str(directory / "out"), "parquet", plan, directory / name, PRIVATE)),
+        lambda plan: sink.over(
+            open_site_sink(str(directory / "out"), "parquet", plan.sites, directory / name, PRIVATE)
+        ),
         say=lambda text: None,
     )
     return SiteProcess(setup, MemoryJournal())

@@ -68,6 +68,29 @@ def test_a_plan_in_a_file_is_what_sites_take(here: Path) -> None:
     assert plan.query == QUERY
 
 
+def test_plans_name_the_sites_of_actors(here: Path) -> None:
+    Path("query.situ").write_text(QUERY.replace("subscribe Overheated", "Subscription seq 1 from Ann to Siren"))
+    asked = (
+        "plan",
+        "query.situ",
+        "--network",
+        "net.json",
+        "--rates",
+        "rates.json",
+        "--root",
+        "office",
+        "--out",
+        "p.json",
+    )
+    Path("rates.json").write_text(json.dumps(RATES | {"selectivity": {}}))
+    assert "subscription Ann_1 delivers to Siren, and the network does not say where that is" in error_of(*asked)
+    actors = [{"name": "Siren", "site": "hall", "address": "sirens"}]
+    Path("net.json").write_text(json.dumps(NETWORK | {"actors": actors}))
+    code, _, error = situ(*asked)
+    assert code == 0, error
+    assert plan_of_json(Path("p.json").read_text()).actors == {"Siren": "hall"}
+
+
 def test_addresses_are_read_and_written(here: Path) -> None:
     assert [site.address for site in load_network("net.json").sites] == ["127.0.0.1:1", None, None]
     Path("wrong.json").write_text(json.dumps({"sites": [{"name": "a", "address": 5}], "links": []}))

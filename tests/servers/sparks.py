@@ -9,7 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyspark
@@ -24,10 +24,12 @@ PATIENCE = "300s"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master that listens, and the directories in which its workers' executors run."""
+    """A master that listens, the directories in which its workers' executors run, and the workers' processes, whose
+    children executors are."""
 
     master: str
     works: tuple[Path, ...]
+    workers: list[int] = field(default_factory=list)
 
 
 @contextmanager
@@ -43,7 +45,7 @@ def running_cluster(home: Path, workers: int = 2) -> Iterator[Cluster]:
         for work in cluster.works:
             options = [*here, "--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(work)]
             worker = ["org.apache.spark.deploy.worker.Worker", *options, cluster.master]
-            stack.enter_context(_spark_process(Path(f"{work}.log"), *worker))
+            cluster.workers.append(stack.enter_context(_spark_process(Path(f"{work}.log"), *worker)))
         _await_workers(page, workers)
         yield cluster
 
@@ -69,8 +71,9 @@ def running_connect_server(home: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _spark_process(log: Path, *arguments: str, python: str | None = None) -> Iterator[None]:
-    """A process of Spark's own. It knows nothing of the Python of this one, as on another machine, if not told."""
+def _spark_process(log: Path, *arguments: str, python: str | None = None) -> Iterator[int]:
+    """The number of a process of Spark's own. It knows nothing of the Python of this one, as on another machine, if not
+    told."""
     hidden = ("PYSPARK_PYTHON", "PYTHONPATH", "VIRTUAL_ENV", "SPARK_REMOTE")
     with java_for_spark(), log.open("wb") as output:
         environ = {name: value for name, value in os.environ.items() if name not in hidden}
@@ -79,7 +82,7 @@ def _spark_process(log: Path, *arguments: str, python: str | None = None) -> Ite
         command = [f"{environ['SPARK_HOME']}/bin/spark-class", *arguments]
         process = subprocess.Popen(command, env=environ, stdout=output, stderr=output)
     try:
-        yield
+        yield process.pid
     finally:
         process.terminate()
         try:

@@ -1,22 +1,28 @@
 """A Spark site: two source sites, one whose operators run on Spark, and a root, beside a plain Spark stream from files.
 
-`python -m situ.bench.spark_sites [--only throughput restart]`. Both clocks run for warm batches only: the first of a
+`python -m situ.bench.spark_sites [--only throughput latency restart]`. Clocks run for warm batches only: the first of a
 query, in which Spark starts Python and compiles, is left out.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from situ.bench.sections import Say
 from situ.bench.sections import main as show
+from situ.bench.sites import PAIRS, latencies_ms
 from situ.bench.suite import Bar, BenchFigure
 from situ.bench.workload import Workload, cache_directory, query_text, stream_on_disk
 from situ.core.errors import SituError
@@ -33,6 +39,9 @@ NETWORK = Network(
     (Link(LEFT, SPARK, 0), Link(RIGHT, SPARK, 0), Link(SPARK, ROOT, 0)),
 )
 _LOOK_S = 0.05
+#: Of the latency: files a second, rows of each, and for how long they come. What the first seconds find is left out.
+FILES_PER_S, FILE_ROWS, LATENCY_S, WARM_S, START_S = 10, 100, 40, 15, 180
+TRIGGER_MS = 100
 
 
 @dataclass
@@ -109,6 +118,88 @@ def throughput(say: Say) -> Iterator[BenchFigure]:
     yield BenchFigure(f"{name}, share", share, "% of a plain stream's", detail, measured, Bar("at least", 40))
 
 
+def latency(say: Say) -> Iterator[BenchFigure]:
+    """From a file that is moved in to the file of what it completes: a plain stream of Spark; and a source site, a
+    Spark site and a root, with the same trigger."""
+    medians: dict[str, float] = {}
+    for name, started in (("plain", plain_stream), ("sites", three_sites)):
+        say(f"latency of {FILES_PER_S} files a second: {name}")
+        with tempfile.TemporaryDirectory(prefix="situ-bench-") as work:
+            incoming, out = Path(work, "incoming"), Path(work, "out")
+            incoming.mkdir()
+            move_in(incoming, 0)
+            with started(Path(work), incoming, out):
+                medians[name] = float(np.median(latencies_of(incoming, out)))
+    detail = f"plain {medians['plain']:.0f} ms, sites {medians['sites']:.0f} ms; a batch every {TRIGGER_MS} ms"
+    added = round(medians["sites"] - medians["plain"])
+    yield BenchFigure("Spark site: latency added, median", added, "ms", detail, medians, Bar("at most", 100))
+
+
+@contextmanager
+def plain_stream(work: Path, incoming: Path, out: Path) -> Iterator[None]:
+    """`situ run --follow` on Spark, as a process."""
+    query = work / "pairs.situ"
+    query.write_text(PAIRS)
+    command = [sys.executable, "-m", "situ.cli.app", "run", str(query), "--follow", "--engine", "spark", "--json"]
+    command += ["--source", f"Event={incoming}", "--out", str(out), "--checkpoint", str(work / "state")]
+    command += ["--every", f"{TRIGGER_MS}ms", "--shards", "2"]
+    with (work / "said.txt").open("wb") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def three_sites(work: Path, incoming: Path, out: Path) -> Iterator[None]:
+    """A source site, a Spark site and a root."""
+    plan = DeployedPlan(1, PAIRS, {"Event": (LEFT,)}, {"Pair": OperatorPlace(SPARK)}, (ROOT,))
+    arguments = {LEFT: SiteArguments({"Event": str(incoming)}), ROOT: SiteArguments(out=str(out))}
+    arguments[SPARK] = SiteArguments(
+        further=("--trigger", f"{TRIGGER_MS} ms", "--conf", "spark.sql.shuffle.partitions=2")
+    )
+    sites = LocalSites(NETWORK, arguments, work / "sites", scale=0, proxied=False)
+    try:
+        sites.start()
+        Control(sites.control, sites.addresses).deploy(plan, (LEFT, SPARK, ROOT))
+        yield
+    finally:
+        sites.close()
+
+
+def move_in(incoming: Path, number: int) -> None:
+    """A file of rows that happen now; each key of it has had a row before, in the file before."""
+    rows = np.arange(number * FILE_ROWS, (number + 1) * FILE_ROWS)
+    times = np.full(FILE_ROWS, time.time_ns() // 1000)
+    pq.write_table(pa.table({"id": rows, "key": rows % FILE_ROWS, "ts": times}), incoming / ".unfinished")
+    (incoming / ".unfinished").rename(incoming / f"{number:09d}.parquet")
+
+
+def latencies_of(incoming: Path, out: Path) -> np.ndarray:
+    """Moves files in, until there are results and then at an even pace; how late what they complete is on disk."""
+    parts: Callable[[], list[Path]] = lambda: sorted((out / "Pair").glob("[bp]*-*.parquet"))  # noqa: E731
+    number, deadline = 1, time.monotonic() + START_S
+    while not any(pq.read_metadata(part).num_rows for part in parts()):
+        if time.monotonic() > deadline:
+            raise SituError(f"nothing is found in {START_S} s")
+        move_in(incoming, number)
+        number += 1
+        time.sleep(1)
+    begun = time.time()
+    for k in range(LATENCY_S * FILES_PER_S):
+        move_in(incoming, number + k)
+        time.sleep(max(begun + (k + 1) / FILES_PER_S - time.time(), 0))
+    # Only what happened when Spark was warm, and has had the time to be found.
+    since_us, until_us = (begun + WARM_S) * 1e6, (begun + LATENCY_S - 5) * 1e6
+    found = []
+    for part in parts():
+        times_us = pq.read_table(part)["_time"].cast(pa.int64()).to_numpy()
+        found.append(latencies_ms(part)[(times_us > since_us) & (times_us < until_us)])
+    return np.concatenate(found)
+
+
 def restart(say: Say) -> Iterator[BenchFigure]:
     """From the kill of the driver to its next batch, less what Spark itself takes to start."""
     workload = Workload(types=3, events=1_000_000)
@@ -135,7 +226,7 @@ def restart(say: Say) -> Iterator[BenchFigure]:
     )
 
 
-SECTIONS = {"throughput": throughput, "restart": restart}
+SECTIONS = {"throughput": throughput, "latency": latency, "restart": restart}
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from situ.cli.planning import planning
 from situ.cli.run_options import RunOptions
 from situ.cli.sites import sites
 from situ.core.errors import SituWarning
+from situ.core.pandas_later import import_pandas_later
 
 app = typer.Typer(
     cls=CommandsByPanel,
@@ -183,6 +184,7 @@ app.add_typer(lab, name="lab", rich_help_panel=EXPERIMENTS)
 
 def main() -> None:
     warnings.simplefilter("ignore", SituWarning)  # the commands show them in their own words
+    import_pandas_later()
     app()
 
 

@@ -99,7 +99,9 @@ def _open(options: RunOptions, checkpoint: Path, addresses: dict[str, str], rece
         if recent is not None:
             return recent
         assert options.out is not None
-        return open_site_sink(options.out, options.file_format or "parquet", plan, checkpoint, options.permissions)
+        return open_site_sink(
+            options.out, options.file_format or "parquet", plan.sites, checkpoint, options.permissions
+        )
 
     once = options.follow_options.once
     return SiteAlone(

@@ -18,6 +18,7 @@ from situ.io.permissions import GROUP_READABLE, PRIVATE
 from situ.io.whole_file import write_whole
 from situ.network.load import load_network
 from situ.network.network import SPARK, TRIGGER_MS, Network
+from situ.runtime.sites.actors import require_address
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source, source_names
 from situ.runtime.sites.process.site_process import ADDRESS_FILE, SiteProcess, SiteSetup
@@ -57,10 +58,15 @@ def run_site(options: SiteOptions) -> None:
                 f"the plan brings results to {options.name}, which does not know where to put them",
                 remedy="Start it with --out, or bring them to another site.",
             )
+        require_address(plan, options.name, network)
+
+    def open_at(address: str) -> SiteSink:
+        file_format = options.file_format or "parquet"
+        return open_site_sink(address, file_format, network.names, options.directory, permissions)
 
     def open_sink(plan: DeployedPlan) -> SiteSink:
         assert options.out is not None
-        return open_site_sink(options.out, options.file_format or "parquet", plan, options.directory, permissions)
+        return open_at(options.out)
 
     setup = SiteSetup(
         options.name,
@@ -73,6 +79,7 @@ def run_site(options: SiteOptions) -> None:
         check,
         engine,
         partial(_say, options.name),
+        actors={a.name: partial(open_at, a.address) for a in network.actors if a.site == options.name},
     )
     process = SiteProcess(setup, journal)
     for number in (signal.SIGINT, signal.SIGTERM):

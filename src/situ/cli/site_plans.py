@@ -16,11 +16,12 @@ from situ.io.addresses import shown_address
 from situ.lang.parse import parse
 from situ.lang.query_files import read_text
 from situ.lang.resolve import resolve
-from situ.network.network import SPARK, Network
+from situ.network.network import Network
 from situ.placement.link_load import flows_of, way_of
-from situ.placement.plan import Plan, Steps
-from situ.placement.problem import PlannedOperator, Problem
+from situ.placement.plan import Plan
+from situ.placement.problem import Problem
 from situ.runtime.given import given_by_stream
+from situ.runtime.sites.actors import actor_sites
 from situ.runtime.sites.deployed_plan import (
     DeployedPlan,
     NamedFunction,
@@ -29,6 +30,7 @@ from situ.runtime.sites.deployed_plan import (
     plan_of_json,
     plan_to_json,
 )
+from situ.runtime.sites.operator_places import operator_places
 from situ.runtime.sites.ways import with_ways
 
 #: stream -> site -> address
@@ -87,23 +89,21 @@ def functions_of(names: Sequence[str] | None = None) -> tuple[NamedFunction, ...
     return tuple(NamedFunction(f.name, str(f.returns), f.path) for f in functions if f is not None)
 
 
-def gathered_plan(query: Path, graph: OperatorGraph, sources: SiteSources, root: str, bounded: bool) -> DeployedPlan:
-    """All operators at one site, which gets all events and has the results."""
+def gathered_plan(
+    query: Path, graph: OperatorGraph, sources: SiteSources, network: Network, root: str, bounded: bool
+) -> DeployedPlan:
+    """All operators at one site, which gets all events and has the results, but for those of actors elsewhere."""
     operators = {operator.name: OperatorPlace(root) for operator in graph.operators}
-    return deployed(query, sources, operators, root, bounded)
+    return deployed(query, sources, operators, network, root, bounded)
 
 
-def placed_plan(query: Path, sources: SiteSources, problem: Problem, plan: Plan, bounded: bool) -> DeployedPlan:
-    """What a mechanism says: where operators run, and in which steps they take their inputs. Sites on Spark are
-    pushed all of them."""
-    names, sites = problem.network.names, problem.network.sites
-    operators = {
-        operator.name: OperatorPlace(
-            names[placed.site], () if sites[placed.site].engine == SPARK else _steps_by_name(operator, placed.steps)
-        )
-        for operator, placed in zip(problem.operators, plan.placed, strict=True)
-    }
-    plain = deployed(query, sources, operators, names[problem.root], bounded)
+def placed_plan(
+    query: Path, sources: SiteSources, problem: Problem, plan: Plan, bounded: bool, live: Sequence[str] = ()
+) -> DeployedPlan:
+    """What a mechanism says: where operators run, and in which steps they take their inputs."""
+    operators = operator_places(problem, plan.placed, live)
+    network = problem.network
+    plain = deployed(query, sources, operators, network, network.names[problem.root], bounded)
     return replace(plain, predicted=_predicted(problem, plan))
 
 
@@ -119,13 +119,6 @@ def _predicted(problem: Problem, plan: Plan) -> PredictedRates:
                 for kind, per_s in kinds.items():
                     of_link[kind] = of_link.get(kind, 0.0) + per_s
     return PredictedRates({operator.name: problem.rates[operator.name] for operator in problem.operators}, links)
-
-
-def _steps_by_name(operator: PlannedOperator, steps: Steps) -> tuple[tuple[str, ...], ...]:
-    """The steps of an operator that pulls, by event type; none for one to which all is pushed."""
-    if len(steps) == 1:
-        return ()
-    return tuple(tuple(operator.inputs[number].event for number in step) for step in steps)
 
 
 def write_placed_plan(query: Path, problem: Problem, plan: Plan, out: Path) -> None:
@@ -146,16 +139,23 @@ def write_placed_plan(query: Path, problem: Problem, plan: Plan, out: Path) -> N
 
 
 def deployed(
-    query: Path, sources: Mapping[str, Mapping[str, str]], operators: dict[str, OperatorPlace], root: str, bounded: bool
+    query: Path,
+    sources: Mapping[str, Mapping[str, str]],
+    operators: dict[str, OperatorPlace],
+    network: Network,
+    root: str,
+    bounded: bool,
 ) -> DeployedPlan:
+    text = read_text(query)
     return DeployedPlan(
         version=1,
-        query=read_text(query),
+        query=text,
         sources={stream: tuple(sorted(sites)) for stream, sites in sources.items()},
         operators=operators,
         results=(root,),
         functions=functions_of(),
         bounded=bounded,
+        actors=actor_sites(parse(text), network),
     )
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from situ.lang.resolve import resolve, warnings
 from situ.lang.unparse import unparse
 from situ.network.load import load_network
 from situ.network.network import Network
+from situ.runtime.sites.actors import actors_of
 from situ.runtime.sites.compiled_plan import compile_plan
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.deployment import concerned_sites
@@ -84,14 +85,24 @@ class LinkTotals:
 
 
 @dataclass
+class Delivered:
+    """What one subscription has delivered to its actor."""
+
+    actor: str
+    complex_events: int = 0
+
+
+@dataclass
 class UpSummary:
-    """What became of it: the results, and what flowed between sites."""
+    """What became of it: the results, and what flowed between sites. `delivered`: by subscription that delivers to an
+    actor, what he was given."""
 
     results: Summary
     plan: DeployedPlan
     links: dict[tuple[str, str], LinkTotals] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
     predicted: list[PredictedCounted] = field(default_factory=list)
+    delivered: dict[str, Delivered] = field(default_factory=dict)
 
     @property
     def total(self) -> LinkTotals:
@@ -109,6 +120,7 @@ class UpSummary:
             "total": vars(self.total),
             "restarts": self.restarts,
             "predicted": [each.to_json() for each in self.predicted],
+            "delivered": {name: vars(each) for name, each in self.delivered.items()},
         }
 
 
@@ -117,7 +129,7 @@ def up_file(options: UpOptions, say: Callable[[str], None]) -> UpSummary:
     start = time.perf_counter()
     import_functions(options.functions)
     graph = resolve(read_query(options.file))
-    network = load_network(options.network)
+    network = _with_places(load_network(options.network))
     sources = site_sources(graph, network, options.source)
     plan = with_live(_plan(options, graph, network, sources), options.live or [])
     require_names(graph, FolderNames())
@@ -175,7 +187,7 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
         site_names = sorted({site for of_stream in sources.values() for site in of_stream})
         root = places.root or central_site(network, site_names)
         network.number(root)
-        return with_ways(gathered_plan(options.file, graph, sources, root, options.once), network)
+        return with_ways(gathered_plan(options.file, graph, sources, network, root, options.once), network)
     if places.rates is None:
         raise InputError("--mechanism needs rates", remedy="Give --rates RATES; `situ stats` measures them.")
     from situ.cli.plan import plan_by, question_of
@@ -183,12 +195,11 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
 
     question = question_of(ProblemOptions(options.file, options.network, places.rates, places.root), options.functions)
     planned = plan_by(places.mechanism or "auto", question)
-    return with_ways(placed_plan(options.file, sources, planned.problem, planned.plan, options.once), network)
+    placed = placed_plan(options.file, sources, planned.problem, planned.plan, options.once, options.live or [])
+    return with_ways(placed, network)
 
 
 def _with_end(plan: DeployedPlan, bounded: bool) -> DeployedPlan:
-    from dataclasses import replace
-
     return replace(plan, bounded=bounded)
 
 
@@ -289,24 +300,33 @@ class _UpRun:
         versions = [version for report in self._reports.values() for version in report["versions"].values()]
         return bool(versions) and all(version["over"] for version in versions)
 
+    def _made(self) -> Iterator[tuple[LogName, dict[str, Any]]]:
+        """What sites said last of the logs that they make; selections are parts of these."""
+        for report in self._reports.values():
+            for version in report["versions"].values():
+                logs = [(LogName.parse(name), made) for name, made in version["made"].items()]
+                yield from ((log, made) for log, made in logs if not log.selection)
+
     def summary(self, graph: OperatorGraph) -> UpSummary:
         """What was read and found, from what the sites said last and from the results."""
         limit = SHOWN if self._options.limit is None else self._options.limit
         results = Summary(limit, warnings=tuple(map(str, warnings(graph))), out=self._options.out)
         streams = {stream.name for stream in graph.streams}
-        for report in self._reports.values():
-            for version in report["versions"].values():
-                for name, made in version["made"].items():
-                    log = LogName.parse(name)
-                    if log.type in streams:
-                        results.events += made["events"] if log.kind in ("events", "late") else 0
-                        results.late += made["events"] if log.kind == "late" else 0
-                        results.rejected += made["events"] if log.kind == "rejected" else 0
-                    elif log.kind == "timed out":
-                        results.timed_out += made["events"]
+        for log, made in self._made():
+            if log.type in streams:
+                results.events += made["events"] if log.kind in ("events", "late") else 0
+                results.late += made["events"] if log.kind == "late" else 0
+                results.rejected += made["events"] if log.kind == "rejected" else 0
+            elif log.kind == "timed out":
+                results.timed_out += made["events"]
         compiled = compile_plan(self._plan)
-        for operator in graph.subscriptions:
-            name = operator.name
+        delivered = {
+            name: Delivered(actor) for name, actor in actors_of(graph.query).items() if actor in self._plan.actors
+        }
+        for log, made in self._made():
+            if log.kind == "events" and log.type in delivered:
+                delivered[log.type].complex_events += made["events"]
+        for name in [o.name for o in graph.subscriptions if o.name not in delivered]:
             log = LogName("events", name, self._plan.operators[name].site, self._plan.version)
             empty = result_table(log, pa.RecordBatch.from_pylist([], schema=compiled.schemas["events", name]))
             folder = result_folder(self._out, name)
@@ -317,10 +337,15 @@ class _UpRun:
             for table in read_results(folder, empty.schema, self._format):
                 results.complex_events[name] += table.num_rows
                 results.keep_first(name, table)
-        summary = UpSummary(results, self._plan, _links(self._reports))
+        summary = UpSummary(results, self._plan, _links(self._reports), delivered=delivered)
         summary.predicted = predicted_and_counted(self._reports)
         summary.restarts = {name: site.starts - 1 for name, site in self._local.sites.items() if site.starts > 1}
         return summary
+
+
+def _with_places(network: Network) -> Network:
+    """The network whose actors' directories can be found from anywhere."""
+    return replace(network, actors=tuple(replace(a, address=_from_anywhere(a.address)) for a in network.actors))
 
 
 def _from_anywhere(address: str) -> str:

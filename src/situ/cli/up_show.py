@@ -28,4 +28,6 @@ def show_up(summary: UpSummary) -> None:
         console.print(predicted_table(summary.predicted))
     for site, restarts in summary.restarts.items():
         console.print(Text(f"site {site} was started again {restarts} times"))
+    for name, each in summary.delivered.items():
+        console.print(Text(f"{name}: {each.complex_events:,} complex events, delivered to {each.actor}"))
     show_summary(summary.results)

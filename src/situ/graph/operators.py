@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from situ.core.types import Type
@@ -80,6 +80,14 @@ class OperatorGraph:
     @property
     def subscriptions(self) -> tuple[Operator, ...]:
         return tuple(operator for operator in self.operators if operator.subscription is not None)
+
+    def active(self) -> OperatorGraph:
+        """The graph without definitions that nobody needs: neither a subscription, nor a rule that reports what timed
+        out. Without any of these it stays as it is."""
+        wanted = [o.name for o in self.operators if o.subscription is not None or o.rule.timed_out]
+        needed = frozenset().union(*map(self.needed, wanted)) if wanted else frozenset(self.schemas)
+        operators = tuple(operator for operator in self.operators if operator.name in needed)
+        return self if len(operators) == len(self.operators) else replace(self, operators=operators)
 
     def needed(self, name: str) -> frozenset[str]:
         """An event type and all that it is made of, directly or not."""

@@ -7,22 +7,24 @@
 
 Sites may have `x` and `y`, `operators`, `load_per_s`, `channel_per_s`, `address` (HOST:PORT of its process), `engine`
 ("spark", if Spark runs its operators) and `trigger_ms` (how often it then begins a batch); links may have `hops`,
-`price` and `capacity_per_s`, as the fields of `Site` and `Link`.
+`price` and `capacity_per_s`, as the fields of `Site` and `Link`. Those to whom subscriptions deliver are
+`"actors": [{"name": "AirController", "site": "hub", "address": "mqtt://127.0.0.1/air"}]`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 from situ.network.json_file import JsonFile, Object
-from situ.network.network import SPARK, Link, Network, NetworkError, Site
+from situ.network.network import SPARK, Actor, Link, Network, NetworkError, Site
 
 _WHOLE = ("operators", "hops")
 ENGINES = ("embedded", SPARK)
-_TEXTS = ("name", "a", "b", "address", "engine")
+_TEXTS = ("name", "a", "b", "address", "engine", "site")
 _MAY_BE_NULL = (
     "x",
     "y",
@@ -40,18 +42,16 @@ def read_json_network(path: Path) -> Network:
     """Reads a network that `write_json_network` wrote; NetworkError says what is wrong, and where."""
     file = JsonFile(path, NetworkError)
     top = file.read()
-    file.check_fields(top, "the top", ("sites", "links"), ())
-    sites = [
-        _item(file, Site, each, f"sites[{n}]") for n, each in enumerate(file.expect_objects(top["sites"], "sites"))
-    ]
-    links = [
-        _item(file, Link, each, f"links[{n}]") for n, each in enumerate(file.expect_objects(top["links"], "links"))
-    ]
-    return Network(tuple(sites), tuple(links))
+    file.check_fields(top, "the top", ("sites", "links"), ("actors",))
+    sites, links, actors = (
+        [_item(file, kind, each, f"{name}[{n}]") for n, each in enumerate(file.expect_objects(top.get(name, []), name))]
+        for name, kind in (("sites", Site), ("links", Link), ("actors", Actor))
+    )
+    return Network(tuple(sites), tuple(links), tuple(actors))
 
 
 def write_json_network(network: Network, path: Path) -> None:
-    """One site or link a line; fields that have their default are left out.
+    """One site, link or actor a line; fields that have their default are left out.
 
     >>> from tempfile import TemporaryDirectory
     >>> network = Network((Site("edge", 0.0, 0.0), Site("hub")), (Link("edge", "hub", 2.5),))
@@ -68,8 +68,11 @@ def write_json_network(network: Network, path: Path) -> None:
     <BLANKLINE>
     True
     """
-    sites, links = (",\n".join(f"  {_text(item)}" for item in items) for items in (network.sites, network.links))
-    path.write_text(f'{{"sites": [\n{sites}\n], "links": [\n{links}\n]}}\n', encoding="utf-8")
+    parts: dict[str, Sequence[Site | Link | Actor]] = {"sites": network.sites, "links": network.links}
+    if network.actors:
+        parts["actors"] = network.actors
+    lists = [f'"{name}": [\n' + ",\n".join(f"  {_text(item)}" for item in of) + "\n]" for name, of in parts.items()]
+    path.write_text(f"{{{', '.join(lists)}}}\n", encoding="utf-8")
 
 
 def _item(file: JsonFile, kind: type[Any], value: Object, where: str) -> Any:
@@ -90,7 +93,7 @@ def _value(file: JsonFile, name: str, value: object, where: str) -> object:
     return int(number) if name in _WHOLE and isinstance(number, float) and number.is_integer() else number
 
 
-def _text(item: Site | Link) -> str:
+def _text(item: Site | Link | Actor) -> str:
     values = {field.name: (getattr(item, field.name), field.default) for field in fields(item)}
     stated = {name: value for name, (value, default) in values.items() if value != default}
     return json.dumps(stated, ensure_ascii=False)

@@ -60,6 +60,16 @@ class Link:
     capacity_per_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Whoever acts on what subscriptions find (`Subscription seq 1 from User1 to AirController`): the site that
+    delivers to it, and where that site writes: a directory, or the address of a topic or a database."""
+
+    name: str
+    site: str
+    address: str
+
+
 @dataclass(frozen=True)
 class Network:
     """A connected network. Sites are known by name outside, by number (their position) inside.
@@ -73,10 +83,12 @@ class Network:
 
     sites: tuple[Site, ...]
     links: tuple[Link, ...]
+    actors: tuple[Actor, ...] = ()
 
     def __post_init__(self) -> None:
         _check_sites(self.sites)
         _check_links(self.links, self._numbers)
+        _check_actors(self.actors, self._numbers)
         _check_connected(self)
 
     @cached_property
@@ -182,6 +194,21 @@ def _check_links(links: Sequence[Link], numbers: dict[str, int]) -> None:
         _check_number(place, "price", link.price)
         if link.capacity_per_s is not None:
             _check_capacity(place, "capacity_per_s", link.capacity_per_s)
+
+
+def _check_actors(actors: Sequence[Actor], numbers: dict[str, int]) -> None:
+    names: set[str] = set()
+    for actor in actors:
+        place = f"actor {actor.name!r}"
+        if actor.name in names:
+            raise NetworkError("two actors have this name", place=place, remedy="Give each actor a name of its own.")
+        names.add(actor.name)
+        if actor.site not in numbers:
+            raise NetworkError(f"there is no site {actor.site!r}", place=place, remedy=suggestion(actor.site, numbers))
+        if not actor.address:
+            raise NetworkError(
+                "has no address", place=place, remedy="Give a directory, mqtt://HOST/TOPIC, kafka:// or postgresql://."
+            )
 
 
 def _check_capacity(place: str, field: str, value: float) -> None:

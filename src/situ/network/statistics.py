@@ -103,7 +103,7 @@ def with_measured_latencies(network: Network, statistics: Statistics) -> Network
         replace(link, latency_ms=measured_ms.get(ends, link.latency_ms))
         for link, ends in zip(network.links, ends_of, strict=True)
     ]
-    return Network(network.sites, tuple(links))
+    return replace(network, links=tuple(links))
 
 
 def read_statistics(path: Path | str) -> Statistics:

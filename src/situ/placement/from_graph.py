@@ -58,7 +58,7 @@ def problem_of(
     """The problem of placing a query. Without a root, results go to where all events are gathered at the least cost."""
     check(statistics, network)
     limits = limits or Limits()
-    operators = tuple(planned(operator, statistics.selectivity) for operator in graph.operators)
+    operators = tuple(planned(operator, statistics.selectivity) for operator in graph.active().operators)
     if not operators:
         raise PlacementError("the query has no operators", remedy="Write a define or a subscribe.")
     _check_names(graph, operators, statistics, limits)

@@ -72,7 +72,7 @@ def hub(keys: Path, directory: Path, journal: MemoryJournal, sink: CountingSink 
         Identities.of("hub", ["hub"], Credentials.read(keys / "sites" / "hub", identity_of("hub"))),
         {"Ping": source_names(ADDRESS)},
         lambda stream, name, plan: open_site_source(ADDRESS, stream, plan, directory, producer=name),
-        lambda plan: counting.over(open_site_sink(str(directory / "out"), "parquet", plan, directory, PRIVATE)),
+        lambda plan: counting.over(open_site_sink(str(directory / "out"), "parquet", plan.sites, directory, PRIVATE)),
     )
     process = SiteProcess(setup, journal)
     thread = threading.Thread(target=process.run)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,19 +23,23 @@ from runtime.sites.real_sites import (
     run_to_end,
     write_events,
 )
-from situ.core.errors import StateError
+from runtime.sites.spark_processes import TASKS, processes_below, wait_for
+from situ.core.errors import InputError, StateError
 from situ.io.permissions import PRIVATE
 from situ.network.network import Network
+from situ.runtime.sites.actions import BatchMade
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace, plan_to_json
+from situ.runtime.sites.journal import LogPosition
 from situ.runtime.sites.messages import Done, Go, Prepare, Prepared
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments, free_ports
 from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source
 from situ.runtime.sites.process.site_process import SOURCE, SiteProcess, SiteSetup
 from situ.runtime.sites.process.spark_queries import SparkEngine
 from situ.runtime.sites.sqlite_journal import SqliteJournal
+from situ.runtime.sites.wire.endpoint import Endpoint
 from situ.runtime.sites.wire.identity import Identities
 from situ.runtime.sites.wire.outgoing import SiteAddress
-from situ.runtime.sites.wire.reading import LogAddress
+from situ.runtime.sites.wire.reading import LogAddress, LogServer
 
 pytestmark = pytest.mark.jit_only
 
@@ -68,7 +71,7 @@ def sites_in_this_process(
             Identities.of(site.name, names, None),
             dict.fromkeys(own, (SOURCE,)),
             lambda stream, name, plan, own=own, home=home: open_site_source(str(own[stream]), stream, plan, home),  # type: ignore[misc]
-            lambda plan, home=home: open_site_sink(str(directory / "out"), "parquet", plan, home, PRIVATE),  # type: ignore[misc]
+            lambda plan, home=home: open_site_sink(str(directory / "out"), "parquet", plan.sites, home, PRIVATE),  # type: ignore[misc]
             spark=SparkEngine(home / "spark", master) if site.engine == "spark" else None,
             say=lambda text: None,
         )
@@ -97,18 +100,12 @@ def deploy(processes: dict[str, SiteProcess], plan: DeployedPlan) -> None:
         assert process.ask(Go(plan.version, plan.digest)) == Done(True)
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    """Looks until something holds, for so long that a busy machine gets there, too."""
-    pause = threading.Event()
-    assert any(holds() or pause.wait(0.1) for _ in range(int(FINISHED_S * 10)))
-
-
 @pytest.mark.storm
 def test_a_spark_site_between_embedded_ones(spark: Any, tmp_path: Path) -> None:
     files = write_events(tmp_path, rows=400, seed=5)
     with sites_in_this_process(tmp_path, files, SPARK, spark.conf.get("spark.master")) as processes:
         deploy(processes, SPARK.plan())
-        wait_for(lambda: all(is_over(process.report()) for process in processes.values()))
+        wait_for(lambda: all(is_over(process.report()) for process in processes.values()), FINISHED_S)
         report = processes["town"].report()
         logs = LogAddress("north", str(processes["town"].address))
         with pytest.raises(Exception, match="only a query of this site may read its logs"):
@@ -131,6 +128,41 @@ def test_a_checkpoint_of_another_site(spark: Any, tmp_path: Path) -> None:
         query("hall", replace(plan, operators={n: OperatorPlace("hall") for n in plan.operators})).start()
 
 
+@pytest.mark.storm
+def test_offsets_ahead_of_a_log_that_was_set_back(spark: Any, tmp_path: Path) -> None:
+    """The checkpoint has read more than the journal has now: the query ends with the reason."""
+    from runtime.sites.test_batches import PLAN, running_site
+    from situ.runtime.spark.site_query import SiteQuery
+
+    _, journal, _, readable = running_site()
+    offsets = {1: readable.offsets}
+    anybody = Identities.of("here", ["here"], None)
+    endpoint = Endpoint("127.0.0.1", 0, anybody, refuse, refuse, logs=LogServer(journal, lambda: offsets))
+    given: list[BatchMade] = []
+
+    def query() -> SiteQuery:
+        logs = LogAddress("here", f"127.0.0.1:{endpoint.port}")
+        return SiteQuery(spark, plan_to_json(PLAN), logs, tmp_path / "version-1", given.append, 100)
+
+    first = query()
+    first.start()
+    wait_for(lambda: first.failure() is not None or bool(first.batches), FINISHED_S)
+    first.stop()
+    assert [batch.until for batch in given] == [readable.offsets]
+    offsets[1] = {log: LogPosition() for log in readable.offsets}
+    again = query()
+    again.start()
+    wait_for(lambda: again.failure() is not None, FINISHED_S)
+    endpoint.close()
+    assert isinstance(again.failure(), StateError)
+    assert "events/A/here/1 was read up to 4, and ends with 0" in str(again.failure())
+    assert "Set it back as a whole, its checkpoint included" in str(again.failure())
+
+
+def refuse(*arguments: object) -> Any:
+    raise InputError("nobody asks this")
+
+
 @contextmanager
 def sites_with_spark(directory: Path, files: dict[str, dict[str, Path]]) -> Iterator[LocalSites]:
     """The same as processes, with certificates."""
@@ -147,21 +179,6 @@ def sites_with_spark(directory: Path, files: dict[str, dict[str, Path]]) -> Iter
         yield sites
     finally:
         sites.close()
-
-
-def python_workers(parent: int) -> list[int]:
-    """The processes below one that are Python workers of Spark's."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [
-        (int(pid), int(above), words) for pid, above, words in (line.split(None, 2) for line in listed.splitlines())
-    ]
-    below, found = {parent}, []
-    for _ in range(6):
-        below |= {pid for pid, above, _ in rows if above in below}
-    for pid, above, words in rows:
-        if pid in below and above in below and "session.daemon" in words:
-            found.append(pid)
-    return found
 
 
 @pytest.mark.kills
@@ -185,7 +202,7 @@ def test_kills_around_a_spark_site(tmp_path: Path, victim: str) -> None:
             if begun and victim == "driver":
                 sites.kill("town")
                 done.append(victim)
-            elif begun and (workers := python_workers(town.pid)):
+            elif begun and (workers := processes_below([town.pid], TASKS)):
                 os.kill(workers[-1], signal.SIGKILL)
                 done.append(victim)
 

@@ -22,11 +22,12 @@ from situ.kernel.operator import contexts_of, tie_attributes
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.runtime.embedded.pieces import StreamReader
+from situ.runtime.sites.actors import require_actors
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError, plan_of_json
 from situ.runtime.sites.host import STATES
 from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
-from situ.runtime.sites.pulled_operator import steps_in_numbers
+from situ.runtime.sites.pulled_operator import decides_one_by_one, steps_in_numbers
 from situ.runtime.sites.rows import TIME
 from situ.runtime.sites.selections import Selection, selections_of
 
@@ -38,7 +39,7 @@ class CompiledPlan:
     plan: DeployedPlan
     graph: OperatorGraph
     programs: Programs
-    #: Those of operators that pull, with provenance.
+    #: Those of operators that decide their matches one by one, with provenance.
     pulling: Mapping[str, RuleProgram]
     functions: Functions
 
@@ -100,13 +101,18 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     if plan.silent_since_us is not None:
         graph = replace(graph, start_us=plan.silent_since_us)
     _check_places(plan, graph)
+    graph = graph.active()
     if not plan.bounded:
         refuse_unbounded_state(graph)
     programs = Programs(contexts_of(graph, functions, provenance=False))
     for name in programs:
         programs.template(name)  # what cannot be compiled is said now
     traced = contexts_of(graph, functions, provenance=True)
-    pulling = {name: compile_operator(traced[name]) for name, place in plan.operators.items() if len(place.steps) > 1}
+    pulling = {
+        operator.name: compile_operator(traced[operator.name])
+        for operator in graph.operators
+        if operator.name in traced and decides_one_by_one(operator, plan.operators[operator.name])
+    }
     return CompiledPlan(plan, graph, programs, pulling, functions)
 
 
@@ -133,7 +139,8 @@ def _functions_of(named: Iterable[NamedFunction]) -> Functions:
 
 
 def _check_places(plan: DeployedPlan, graph: OperatorGraph) -> None:
-    """PlanError unless the plan has a place for every operator and stream of its query, and for nothing else."""
+    """PlanError unless the plan has a place for every operator of its query that somebody needs, and for every stream,
+    and for nothing else."""
     for operator in graph.subscriptions:
         assert operator.subscription is not None
         if operator.subscription.around is not None:
@@ -142,21 +149,23 @@ def _check_places(plan: DeployedPlan, graph: OperatorGraph) -> None:
                 remedy="Run it in one process (`situ run`) or on Spark.",
             )
     streams = {stream.name for stream in graph.streams}
-    for kind, planned, known in (
-        ("operator", {*plan.operators}, {operator.name for operator in graph.operators}),
-        ("stream", {*plan.sources}, streams),
+    active = {operator.name for operator in graph.active().operators}
+    for kind, planned, known, needed in (
+        ("operator", {*plan.operators}, {operator.name for operator in graph.operators}, active),
+        ("stream", {*plan.sources}, streams, streams),
     ):
         for name in sorted(planned - known):
             raise PlanError(f"the plan has a place for {kind} {name!r}, which the query does not have",
                             remedy=did_you_mean(name, known))  # fmt: skip
-        for name in sorted(known - planned):
+        for name in sorted(needed - planned):
             raise PlanError(f"the plan has no place for {kind} {name!r}", remedy="Make the plan for this query.")
     for operator in graph.operators:
-        if steps := plan.operators[operator.name].steps:
+        if operator.name in plan.operators and (steps := plan.operators[operator.name].steps):
             steps_in_numbers(operator, steps)
     for name, sites in plan.sources.items():
         if not sites:
             raise PlanError(f"stream {name} has no source", remedy="Name the sites that have one.")
+    require_actors(plan, graph.query)
     for name in sorted(plan.live - streams):
         raise PlanError(f"{name!r} is live, and no stream", remedy=did_you_mean(name, streams))
     if not plan.results:

@@ -7,6 +7,9 @@
 
 Version v holds for event times from its `starts_us` to that of version v + 1. An operator that is the same in both is
 carried on (`"from": "south"`, the site where it ran): it goes on with its state.
+
+What a subscription finds that delivers to an actor (`Subscription seq 1 from User1 to AirController`) goes to the site
+that `"actors": {"AirController": "hall"}` names, and there to the address that the site's network file has.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any
 
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
+from situ.graph.query import Subscription
 from situ.runtime.sites.messages import LONGEST_DOCUMENT
 
 
@@ -76,6 +80,7 @@ class DeployedPlan:
     so rules without a window are allowed. `silent_since_us`: when silences that come first begin. `ways`: by site that
     is written to, which site comes after which on the way there; sites without one are joined to all. `predicted`: what
     whoever made the plan expects; sites do not look at it, and `situ status` holds it against what they count.
+    `actors`: by actor, the site that delivers to it; what others find goes to `results`.
     """
 
     version: int
@@ -90,13 +95,14 @@ class DeployedPlan:
     silent_since_us: int | None = None
     ways: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     predicted: PredictedRates = field(default_factory=PredictedRates)
+    actors: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def sites(self) -> tuple[str, ...]:
         """All sites that have a part in it, relays included."""
         named = {site for of_stream in self.sources.values() for site in of_stream}
         named |= {site for to, onward in self.ways.items() for site in (to, *onward)}
-        named |= {place.site for place in self.operators.values()} | {*self.results}
+        named |= {place.site for place in self.operators.values()} | {*self.results, *self.actors.values()}
         named |= {place.carried_from for place in self.operators.values() if place.carried_from is not None}
         return tuple(sorted(named))
 
@@ -116,6 +122,14 @@ class DeployedPlan:
     def joined(self) -> set[tuple[str, str]] | None:
         """The pairs of sites of which the first sends to the second; None where there are no ways, and all may."""
         return {hop for onward in self.ways.values() for hop in onward.items()} if self.ways else None
+
+    def wanted_at(self, subscription: Subscription | None) -> tuple[str, ...]:
+        """The sites to which the complex events of a rule go: that of its actor, or those that want all results;
+        nowhere, if it is no subscription."""
+        if subscription is None:
+            return ()
+        site = self.actors.get(subscription.actor or "")
+        return self.results if site is None else (site,)
 
     def starting_at(self, starts_us: int) -> DeployedPlan:
         return replace(self, starts_us=starts_us)
@@ -143,13 +157,15 @@ def plan_to_json(plan: DeployedPlan) -> str:
         "silent_since_us": plan.silent_since_us,
         "ways": {to: dict(onward) for to, onward in plan.ways.items()},
     }
+    if plan.actors:
+        said["actors"] = dict(plan.actors)
     if plan.predicted != PredictedRates():
         said["predicted"] = plan.predicted.to_json()
     return json.dumps(said, indent=1, ensure_ascii=False)
 
 
 _NEEDED = ("version", "query", "sources", "operators", "results")
-_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us", "ways", "predicted")
+_OPTIONAL = ("functions", "live", "bounded", "starts_us", "silent_since_us", "ways", "predicted", "actors")
 
 
 def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
@@ -194,6 +210,10 @@ def plan_of_json(text: str, place: str = "the plan") -> DeployedPlan:
             for to, onward in reader.expect_object(said.get("ways", {}), "ways").items()
         },
         predicted=reader.predicted(said.get("predicted", {})),
+        actors={
+            actor: reader.text(site, f"actors.{actor}")
+            for actor, site in reader.expect_object(said.get("actors", {}), "actors").items()
+        },
     )
 
 

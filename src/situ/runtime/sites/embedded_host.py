@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.errors import SituError, StateError
@@ -29,6 +30,7 @@ from situ.kernel.compile import RuleProgram
 from situ.kernel.state.checks import damage_is_told, numbers, require_times
 from situ.kernel.state.snapshot import pack, unpack
 from situ.runtime.sites.compiled_plan import CompiledPlan, compiled_plan
+from situ.runtime.sites.contents import Contents
 from situ.runtime.sites.host import STATES, Admitted, MadeRows
 from situ.runtime.sites.logs import PullState
 from situ.runtime.sites.messages import LogKind
@@ -62,6 +64,7 @@ class EmbeddedHost:
         self._streams = {stream.name: stream for stream in graph.streams}
         here = [o for o in graph.operators if plan.operators[o.name].site == self.site]
         plain = [o for o in here if o.name not in self.compiled.pulling]
+        self._contents: dict[str, Contents] = {}
         self._pulled_inputs: dict[str, PulledInput] = {}
         self._pulling = [self._pulled_operator(o) for o in here if o.name in self.compiled.pulling]
         names = {operator.name for operator in plain}
@@ -144,11 +147,24 @@ class EmbeddedHost:
         unless: Sequence[Ranges] | None = None,
     ) -> pa.RecordBatch:
         batch = self._batch(event_type, rows)
-        calls = Calls(functions=self.compiled.functions, errors=self.flow.failed_calls)
-        chosen = selection.chosen(batch, asked, calls)
+        chosen = selection.chosen(batch, asked, self._calls)
         if unless is not None:
-            chosen &= ~selection.chosen(batch, unless, calls)
-        return rows if chosen.all() else rows.filter(pa.array(chosen))
+            chosen &= ~selection.chosen(batch, unless, self._calls)
+        return _those(rows, chosen)
+
+    def choose_each(
+        self, event_type: str, rows: pa.RecordBatch, selections: Sequence[tuple[Selection, Sequence[Ranges]]]
+    ) -> list[pa.RecordBatch]:
+        batch = self._batch(event_type, rows)
+        if event_type not in self._contents:
+            attributes = dict(self.compiled.graph.schemas[event_type].attributes)
+            self._contents[event_type] = Contents(attributes, (selection for selection, _ in selections))
+        passing = self._contents[event_type].passing(batch, self._calls)
+        return [_those(rows, each.chosen(batch, asked, self._calls, passing)) for each, asked in selections]
+
+    @property
+    def _calls(self) -> Calls:
+        return Calls(functions=self.compiled.functions, errors=self.flow.failed_calls)
 
     def pulled(self) -> dict[str, PullState]:
         return {type_: requests.state for type_, requests in self._pulled_inputs.items()}
@@ -417,6 +433,10 @@ def make_embedded_host(plan: str, site: str) -> EmbeddedHost:
 
 #: Somebody who waits for nothing.
 _NOTHING = (BEGINNING, END)
+
+
+def _those(rows: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    return rows if chosen.all() else rows.filter(pa.array(chosen))
 
 
 def _pieces(state: bytes) -> pa.RecordBatch:

@@ -75,6 +75,12 @@ class Host(Protocol):
         """The rows of a type that are selected, where these ranges are pulled; `unless`: but for those that are
         selected where those are."""
 
+    def choose_each(
+        self, event_type: str, rows: pa.RecordBatch, selections: Sequence[tuple[Selection, Sequence[Ranges]]]
+    ) -> list[pa.RecordBatch]:
+        """For each selection of a type that sites are sent, always the same ones, the rows that are selected, where
+        these ranges are pulled. What several of them ask for is looked for once."""
+
     def step(
         self,
         inputs: Sequence[tuple[str, pa.RecordBatch]],

@@ -62,7 +62,7 @@ class PlanLogs:
         for operator in graph.operators:
             site = plan.operators[operator.name].site
             log = add(operator.name, site)
-            sinks[log] = results if operator.subscription is not None else frozenset()
+            sinks[log] = frozenset(plan.wanted_at(operator.subscription))
             if operator.rule.timed_out:
                 log = LogName("timed out", operator.name, site, plan.version)
                 operators[log], sinks[log] = frozenset(), results

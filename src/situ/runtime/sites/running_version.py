@@ -83,6 +83,11 @@ class RunningVersion:
     def number(self) -> int:
         return self.plan.version
 
+    def operators_here(self) -> list[str]:
+        """The operators that run here."""
+        active = {log.type for log in self.logs.operators if log.kind == "events"}
+        return [n for n, place in self.plan.operators.items() if place.site == self.site and n in active]
+
     def carried_on(self) -> frozenset[str]:
         """The operators here that the next version carries on."""
         places = {} if self.successor is None else self.successor.plan.operators
@@ -105,16 +110,23 @@ class RunningVersion:
         if log.kind == "events":
             self.event_counts.count(log.type, rows, self.made[log].watermark_us if self.made[log].end else BEGINNING)
         entries = self._numbered(self.made[log], rows, watermark_us)
-        for name in self.selected.get(log, ()):
-            pulled = self.made[name].pulled
-            ranges = () if pulled is None else pulled.ranges
-            chosen = self.host.choose(log.type, rows, self.logs.selections[name], ranges) if rows.num_rows else rows
+        names = self.selected.get(log, ())
+        for name, chosen in zip(names, self._chosen(log, rows, names), strict=True):
             entries += self._numbered(self.made[name], chosen, watermark_us)
         if log in self.buffers:
             for entry in entries:
                 if entry.log == log:
                     self.buffers[log].latest[entry.first] = latest_us(read_rows(entry.rows))
         return entries
+
+    def _chosen(self, log: LogName, rows: pa.RecordBatch, names: Sequence[LogName]) -> Sequence[pa.RecordBatch]:
+        """What each of the selections has of rows of a log."""
+        if not rows.num_rows or not names:
+            return [rows] * len(names)
+        states = [self.made[name].pulled for name in names]
+        asked = [() if state is None else state.ranges for state in states]
+        selections = [self.logs.selections[name] for name in names]
+        return self.host.choose_each(log.type, rows, list(zip(selections, asked, strict=True)))
 
     def _numbered(self, made: MadeLog, rows: pa.RecordBatch, watermark_us: int) -> list[Entry]:
         made.watermark_us = max(made.watermark_us, watermark_us)

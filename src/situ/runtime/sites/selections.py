@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -37,11 +38,18 @@ class Selection:
     def is_all(self) -> bool:
         return None in self.pushed
 
-    def chosen(self, batch: Batch, asked: Sequence[Ranges], calls: Calls) -> npt.NDArray[np.bool_]:
-        """Which events of a batch are sent, if these ranges are asked for."""
+    def chosen(
+        self,
+        batch: Batch,
+        asked: Sequence[Ranges],
+        calls: Calls,
+        passing: Mapping[Filter, npt.NDArray[np.bool_]] = MappingProxyType({}),
+    ) -> npt.NDArray[np.bool_]:
+        """Which events of a batch are sent, if these ranges are asked for. `passing`: by filter, as far as it is known
+        already, which events pass it."""
         sent = np.zeros(len(batch), np.bool_)
         for filter_ in self.pushed:
-            sent |= passes(filter_, batch, calls)
+            sent |= passing[filter_] if filter_ in passing else passes(filter_, batch, calls)
         for filter_, ranges in zip(self.pulled, asked, strict=True):
             within = holds(ranges, batch.times)
             if within.any():
@@ -95,9 +103,8 @@ def selections_of(
                 pulled.setdefault(key, {})[filter_] = None
             else:
                 pushed[key].add(filter_)
-        if operator.subscription is not None:
-            for site in plan.results:
-                pushed.setdefault((operator.name, site), set()).add(None)
+        for site in plan.wanted_at(operator.subscription):
+            pushed.setdefault((operator.name, site), set()).add(None)
     selections: dict[str, dict[str, Selection]] = {}
     for (event, site), filters in pushed.items():
         wanted = tuple(filter_ for filter_ in pulled.get((event, site), ()) if filter_ not in filters)

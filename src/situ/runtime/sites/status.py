@@ -47,7 +47,7 @@ def _peer_words(peer: Any) -> str:
 
 def _version(version: RunningVersion) -> dict[str, Any]:
     lows = version.watermarks()
-    here = [name for name, place in version.plan.operators.items() if place.site == version.site]
+    here = version.operators_here()
     return {
         "starts_us": _time(version.plan.starts_us),
         "ends_us": _time(version.ends_us),

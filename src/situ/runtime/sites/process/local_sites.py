@@ -187,13 +187,10 @@ def _quality(network: Network, a: str, b: str, scale: float, link: LinkQuality) 
 
 def with_addresses(network: Network, addresses: Mapping[str, SiteAddress]) -> Network:
     """The network with addresses of sites; what others had is left out."""
-    return Network(
-        tuple(
-            replace(site, address=str(addresses[site.name]) if site.name in addresses else None)
-            for site in network.sites
-        ),
-        network.links,
-    )
+    sites = [
+        replace(site, address=str(addresses[site.name]) if site.name in addresses else None) for site in network.sites
+    ]
+    return replace(network, sites=tuple(sites))
 
 
 def free_ports(count: int) -> list[int]:

@@ -5,6 +5,7 @@ What reads or writes an address is imported when one is given: a site that is ki
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
 from situ.core.errors import InputError
@@ -80,12 +81,12 @@ def source_names(address: str) -> tuple[str, ...]:
 
 
 def open_site_sink(
-    address: str, file_format: Format, plan: DeployedPlan, directory: Path, permissions: Permissions
+    address: str, file_format: Format, sites: Sequence[str], directory: Path, permissions: Permissions
 ) -> SiteSink:
-    """The sink at an address. `directory` is the site's own."""
+    """The sink at an address, for what any of these sites finds. `directory` is the site's own."""
     match scheme_of(address):
         case "directory":
-            origins = {site: number for number, site in enumerate(plan.sites)}
+            origins = {site: number for number, site in enumerate(sorted(sites))}
             return FileLogSink(directory_of(address), file_format, origins, permissions)
         case "mqtt":
             from situ.io.mqtt.address import MqttAddress

@@ -38,6 +38,7 @@ from situ.runtime.sites.actions import (
     Woken,
     WriteEntry,
 )
+from situ.runtime.sites.actors import delivered_in
 from situ.runtime.sites.batches import Offsets
 from situ.runtime.sites.deployed_plan import DeployedPlan, plan_to_json
 from situ.runtime.sites.driven_host import make_driven_host
@@ -48,6 +49,7 @@ from situ.runtime.sites.messages import (
     ControlAnswer,
     ControlMessage,
     Go,
+    LogName,
     PlanQuestion,
     Prepare,
     StatusQuestion,
@@ -59,6 +61,7 @@ from situ.runtime.sites.process.sink_thread import SinkThread
 from situ.runtime.sites.process.source_threads import SourceThread
 from situ.runtime.sites.process.spark_queries import SparkEngine, SparkQueries
 from situ.runtime.sites.settings import Settings
+from situ.runtime.sites.sinks.delivering import DeliveringSink
 from situ.runtime.sites.sinks.sink import SiteSink
 from situ.runtime.sites.site import SiteCore
 from situ.runtime.sites.sources.pushed_rows import PushedRows
@@ -91,7 +94,8 @@ class SiteSetup:
     """What a site process is made of. `sources` are the names of the sources that it has of a stream. `open_source` is
     called with a stream, one of these names and the plan that reads it, `open_sink` with the plan, when a plan asks for
     them. `check` says with a SituError why a plan cannot run here. A site alone listens nowhere.
-    `spark`: how its operators run on Spark, if they do. Sources are read when `may_read` is set."""
+    `spark`: how its operators run on Spark, if they do. Sources are read when `may_read` is set. `actors`: by actor to
+    whom this site delivers, what opens the sink at his address."""
 
     name: str
     listen: SiteAddress | None
@@ -104,6 +108,7 @@ class SiteSetup:
     spark: SparkEngine | None = None
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
     may_read: threading.Event = field(default_factory=_set_event)
+    actors: Mapping[str, Callable[[], SiteSink]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ class SiteProcess:
         self._outgoing: dict[str, PeerConnection] = {}
         self._sources: dict[tuple[str, str], SourceThread] = {}
         self._sink: SinkThread | None = None
+        self._delivered: dict[int, Mapping[str, str]] = {}
         self._version = 0
         self._begun = time.time()
         self._has_ended = False
@@ -203,9 +209,11 @@ class SiteProcess:
         """Opens what a plan needs and is not open yet. What earlier versions need stays open."""
         for site in self._site.relays.neighbours:
             self._connect(site)
-        has_sink = any(self._setup.name in version.plan.results for version in self._site.versions.values())
-        if self._sink is None and has_sink:
-            self._sink = SinkThread(self._setup.open_sink(plan), self._journal, self._events.put, self._fail)
+        plans = [version.plan for version in self._site.versions.values()]
+        self._delivered = {each.version: delivered_in(each.query) for each in plans if each.actors}
+        if self._sink is None and any(self._setup.name in (*each.results, *each.actors.values()) for each in plans):
+            sink = DeliveringSink(self._actor_of, self._setup.actors, lambda: self._setup.open_sink(plan))
+            self._sink = SinkThread(sink, self._journal, self._events.put, self._fail)
         positions = self._site.source_positions()
         for stream in [stream for stream, sites in plan.sources.items() if self._setup.name in sites]:
             for name in self._setup.sources[stream]:
@@ -215,6 +223,10 @@ class SiteProcess:
                         stream, name, source, position, self._events.put, self._fail, self._setup.may_read
                     )
                     self._sources[stream, name] = thread
+
+    def _actor_of(self, log: LogName) -> str | None:
+        """The actor to whom rows of a log are delivered, if to any."""
+        return self._delivered.get(log.version, {}).get(log.type) if log.kind == "events" else None
 
     def _connect(self, site: str) -> None:
         if site in self._outgoing:
