@@ -1,27 +1,30 @@
 """The scenarios of EdgeCEP's Figure 4 (a) and (b). The figure is lost; these are comparable ones, with parameters that
 were fixed before anything was run. A message is 1 KB, so a rate is in KB/s and a flow volume in KB/s x hops.
 
-**Three buildings** (section V-A). In each, a line of four brokers, of which the first one is joined to a yard; the yard is
-joined to a server. Two kinds of sensors: a meter at each broker but the first sends every `period` ms; a camera at the
-last broker sends ten times as often. For each building: `Peaks` reads its meters and passes on one event in ten,
-`Motion` reads its camera and passes on one in five, `Alarm` reads both and sends one in a hundred combinations to the
-server, `Report` reads `Motion` and sends half of it to the first broker of the building, where a controller is. Brokers
-in buildings process 60 events per second, the yard 200, the server whatever comes. Links have no limits, as in the paper.
+**Three buildings** (section V-A). In each, a line of four brokers, of which the first one is joined to a yard; the
+yard is joined to a server. Two kinds of sensors: a meter at each broker but the first sends every `period` ms; a
+camera at the last broker sends ten times as often. For each building: `Peaks` reads its meters and passes on one
+event in ten, `Motion` reads its camera and passes on one in five, `Alarm` reads both and sends one in a hundred
+combinations to the server, `Report` reads `Motion` and sends half of it to the first broker of the building, where a
+controller is. Brokers in buildings process 60 events per second, the yard 200, the server whatever comes. Links have
+no limits, as in the paper.
 
-**Nursing home** (section V-B). 31 brokers: two buildings of three floors, on each a corridor of four brokers in a line;
-corridors are joined by their first brokers, one floor to the next; the lowest of each building is joined to its hub. The
-hubs are joined to each other, and hub A to the local server and to the Internet gateway; three nurse tablets are at the
-hub of A, at the hub of B, and on the middle floor of A. On each floor: an environmental sensor at each broker (1.5
-KB/min), five wearables (1.5 KB/s each; two at the first broker, one at each other), and video streamers at the second and
-the fourth broker (6.75 MB/s each). Applications, one task for each floor: general surveillance reads the video and sends
-2% of it to the server; face detection, in building A alone, reads the video and sends 1% to the gateway; averages read
-the environmental sensors and send 0.5 KB every 5 minutes to the floor's air flow controller, at its third broker; heart
-patterns read the wearables and send 1% to the nearest tablet. A broker processes 20 MB/s, the server whatever comes.
+**Nursing home** (section V-B). 31 brokers: two buildings of three floors, on each a corridor of four brokers in a
+line; corridors are joined by their first brokers, one floor to the next; the lowest of each building is joined to its
+hub. The hubs are joined to each other, and hub A to the local server and to the Internet gateway; three nurse tablets
+are at the hub of A, at the hub of B, and on the middle floor of A. On each floor: an environmental sensor at each
+broker (1.5 KB/min), five wearables (1.5 KB/s each; two at the first broker, one at each other), and video streamers
+at the second and the fourth broker (6.75 MB/s each). Applications, one task for each floor: general surveillance
+reads the video and sends 2% of it to the server; face detection, in building A alone, reads the video and sends 1% to
+the gateway; averages read the environmental sensors and send 0.5 KB every 5 minutes to the floor's air flow
+controller, at its third broker; heart patterns read the wearables and send 1% to the nearest tablet. A broker
+processes 20 MB/s, the server whatever comes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -112,7 +115,7 @@ def _home() -> Network:
         for floor in FLOORS:
             corridor = [f"{building}{floor}.{place}" for place in CORRIDOR]
             names += corridor
-            pairs += [(below, corridor[0]), *zip(corridor, corridor[1:], strict=False)]
+            pairs += [(below, corridor[0]), *pairwise(corridor)]
             below = corridor[0]
     sites = tuple(Site(name, load_per_s=None if name == SERVER else 20_000.0) for name in names)
     return Network(sites, tuple(Link(a, b, 1.0) for a, b in pairs))
