@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from situ.bench.prediction import RANDOM, draw_histogram, errors, predictions, summary, thinned
+from situ.bench.prediction import RANDOM, draw_histogram, errors, predictions, summary
 from situ.lab.panorama.experiments.cases import CaseShape, random_case
+from situ.lab.panorama.experiments.thinned_cases import thinned
 from situ.lab.panorama.simulation.draw import draw
 from situ.lab.panorama.simulation.simulate import simulate
 from situ.network.generate import antennas

@@ -3,10 +3,8 @@
 `python -m situ.bench.prediction [--cases N] [--mechanism NAME] [--cost NAME] [--events N] [--seed N] [--out PNG]`;
 with `--on-sites`, messages of all kinds, counted on simulated sites.
 
-A case is a chain of three complex events on a network of antennas (`situ.lab.panorama.experiments.cases`). For a
-simulation event by event, every event has a number u, drawn evenly below a prime m, and an operator of selectivity p
-takes the combinations of events whose sum of u, modulo m, is below p x m: that is as good as chance, and the same in
-every run.
+A case is a chain of three complex events on a network of antennas (`situ.lab.panorama.experiments.cases`), thinned
+(`thinned_cases`) for a simulation event by event.
 """
 
 from __future__ import annotations
@@ -19,24 +17,21 @@ from pathlib import Path
 
 import numpy as np
 
-from situ.graph.operators import OperatorGraph
 from situ.kernel.arrays import F64
-from situ.lab.panorama.experiments.cases import CaseShape, PlacementCase, random_case
+from situ.lab.panorama.experiments.cases import CaseShape, random_case
+from situ.lab.panorama.experiments.thinned_cases import thinned, thinned_text
 from situ.lab.panorama.simulation.compare import CostComparison, compare_with_model, relative_error
-from situ.lab.panorama.simulation.draw import VALUES, draw
+from situ.lab.panorama.simulation.draw import draw
 from situ.lab.panorama.simulation.on_sites import run_on_sites
 from situ.lab.panorama.simulation.simulate import simulate
-from situ.lang.parse import parse
-from situ.lang.resolve import resolve
 from situ.network.generate import antennas
 from situ.placement.cost_models import COST_MODELS
 from situ.placement.coverage import Coverage
 from situ.placement.evaluate import evaluate
-from situ.placement.from_graph import problem_of
 from situ.placement.link_load import flows_of, way_of
 from situ.placement.mechanisms import mechanism
 from situ.placement.plan import Placed, Steps
-from situ.placement.problem import CostModel, Kind, PlannedOperator, Problem
+from situ.placement.problem import CostModel, PlannedOperator, Problem
 
 SITES = 200
 CASES = 100
@@ -53,32 +48,6 @@ class Prediction:
     seed: int
     duration_s: float
     comparison: CostComparison
-
-
-def thinned(case: PlacementCase, model: CostModel) -> tuple[OperatorGraph, Problem]:
-    """The case with events that have a number u, and with conditions that pass as often as its selectivities say."""
-    graph = resolve(parse(thinned_text(case)))
-    return graph, problem_of(graph, case.network, case.statistics, model, root=case.root)
-
-
-def thinned_text(case: PlacementCase) -> str:
-    """The query of `thinned`."""
-    problem = case.problem()
-    streams = [f"stream {event}(u int, us int) time us in us" for event in problem.sources]
-    rules = [_rule(operator, number in problem.outputs) for number, operator in enumerate(problem.operators)]
-    return "\n".join(streams + rules)
-
-
-def _rule(operator: PlannedOperator, is_output: bool) -> str:
-    """Condition and assignment are different sums, so that one says nothing of the other (m is a prime)."""
-    *before, last = operator.events
-    together = " + ".join([*(f"{event}.u" for event in before), "this.u"])
-    most = round(operator.selectivity * VALUES)
-    joint = " then each " if operator.kind is Kind.SEQ else " and "
-    steps = joint.join([*before, f"{last}(({together}) % {VALUES} < {most})"])
-    value = " + ".join(f"{2 * number + 3} * {event}.u" for number, event in enumerate(operator.events))
-    head = f"subscribe {operator.name}" if is_output else f"define {operator.name}(u)"
-    return f"{head} detect {steps} within {round(operator.window_s * 1e6)} us assign u = ({value}) % {VALUES}"
 
 
 def predictions(seeds: Sequence[int], plan: str, events: int, model: CostModel | None = None) -> Iterator[Prediction]:
@@ -110,10 +79,10 @@ def random_steps(operator: PlannedOperator, rng: np.random.Generator) -> Steps:
 # ---- messages of all kinds, on simulated sites
 
 KINDS = ("events", "requests", "questions", "promises", "acknowledgements")
-#: Smaller cases than above: sites do all that real ones do. A case is simulated until about so many messages x hops are
-#: expected, but for no more than so many events.
+#: Smaller cases than above: sites do all that real ones do. A case is simulated until about so many events and requests
+#: x hops are expected, but for no more than so many events.
 SITES_SHAPE, SITES_OF_SITES = CaseShape(sources=3), 60
-SITES_MESSAGES, SITES_MOST_EVENTS = 3_000, 8_000
+SITES_COST, SITES_MOST_EVENTS = 3_000, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +114,8 @@ def predictions_on_sites(seeds: Sequence[int], plan: str, model: CostModel) -> I
             for kind, messages_per_s in (flow.forth_per_s | flow.back_per_s).items():
                 per_s[kind] += hops * messages_per_s
         events_per_s = sum(sources.rate_per_s for sources in problem.sources.values())
-        seconds = min(SITES_MESSAGES / max(sum(per_s.values()), 1e-9), SITES_MOST_EVENTS / events_per_s)
+        cost_per_s = max(per_s["events"] + per_s["requests"], 1e-9)
+        seconds = min(SITES_COST / cost_per_s, SITES_MOST_EVENTS / events_per_s)
         events = draw(graph, problem.sources, seconds, rng)
         run = run_on_sites(thinned_text(case), problem, graph, placed, events)
         latencies = [latency for of_type in run.latency_s.values() for latency in of_type]
@@ -162,10 +132,10 @@ def sites_summary(made: Sequence[SitesPrediction]) -> str:
     """Mean errors of all messages, and of all cases together by kind."""
     off = np.abs([each.error for each in made])
     lines = [f"messages of all kinds: {off.mean():.1%} off on average, {np.median(off):.1%} in the median"]
-    much = [each for each in made if sum(each.counted.values()) >= SITES_MESSAGES / 2]
+    much = [each for each in made if each.counted["events"] + each.counted["requests"] >= SITES_COST / 2]
     if much:
         mean = np.abs([each.error for each in much]).mean()
-        lines.append(f"of the {len(much)} cases with {SITES_MESSAGES // 2:,} messages and more: {mean:.1%}")
+        lines.append(f"of the {len(much)} cases with {SITES_COST // 2:,} events and requests and more: {mean:.1%}")
     for kind in KINDS:
         predicted, counted = (sum(of[kind] for of in each) for each in
                               ([m.predicted for m in made], [m.counted for m in made]))  # fmt: skip

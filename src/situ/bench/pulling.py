@@ -34,6 +34,7 @@ from situ.placement.from_graph import problem_of
 from situ.placement.mechanisms import mechanism
 from situ.placement.problem import Limits, Problem
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
+from situ.runtime.sites.operator_places import operator_places
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.local_sites import LocalSites, SiteArguments
 from situ.runtime.sites.ways import with_ways
@@ -89,12 +90,7 @@ def geant_figures(say: Say) -> Iterator[BenchFigure]:
     }
     counted = simulate(problem, graph, placed, occurred)
     central = simulate(problem, graph, mechanism("naive")(problem).placed, occurred)
-    operators = {
-        operator.name: OperatorPlace(
-            network.names[where.site], tuple(tuple(operator.events[n] for n in step) for step in where.steps)
-        )
-        for operator, where in zip(problem.operators, placed, strict=True)
-    }
+    operators = operator_places(problem, placed)
     sources = {stream: tuple(sorted(set(table.column("country").to_pylist()))) for stream, table in tables.items()}
     plan = with_ways(DeployedPlan(1, text, sources, operators, ("NL",), bounded=True), network)
     sent = _sent(plan, network, tables)

@@ -170,6 +170,14 @@ def _sites(say: Say) -> Iterator[BenchFigure]:
         yield from section(say)
 
 
+def _spark_sites(say: Say) -> Iterator[BenchFigure]:
+    """Measures a site on Spark; `python -m situ.bench.spark_sites` has these alone."""
+    from situ.bench import spark_sites
+    from situ.bench.sections import figures_of
+
+    yield from figures_of(spark_sites.SECTIONS, say)
+
+
 def _heartbeat(say: Say) -> Iterator[BenchFigure]:
     from situ.bench.heartbeat import heartbeat
 
@@ -245,6 +253,7 @@ PARTS: Mapping[str, Callable[[Say], Iterator[BenchFigure]]] = {
     "heartbeat": _heartbeat,
     "rules": _rules,
     "sites": _sites,
+    "spark-sites": _spark_sites,
     "simulation": _simulated_sites,
     "pulling": _pulling,
 }

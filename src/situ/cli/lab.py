@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
@@ -25,6 +26,16 @@ Figures = Annotated[
         metavar="LIST", help="Some of the paper's figures, separated by commas. Default: all.", show_default=False
     ),
 ]
+
+
+class LabCost(StrEnum):
+    """By which costs plans are made."""
+
+    coverage = "coverage"
+    paper = "paper"
+
+
+Cost = Annotated[LabCost, typer.Option(help="By which cost model plans are made: ours, or the paper's formulas.")]
 Result = TypeVar("Result")
 
 #: As work goes on: how much is done, of how much, and what is tried.
@@ -37,12 +48,14 @@ def panorama(
     quick: Quick = False,
     seed: Seed = 1,
     figures: Figures = None,
+    cost: Cost = LabCost.coverage,
     as_json: AsJson = False,
 ) -> None:
-    """Where operators run and what is pulled: PaNORAMA's Figures 9, 10 and 11."""
-    from situ.lab.panorama.paper import PANORAMA
+    """Where operators run and what is pulled: PaNORAMA's Figures 9, 10 and 11; `causes`: what our factors depend on;
+    `counted`, what sites count."""
+    from situ.lab.panorama.paper import PANORAMA, PAPER_COSTS
 
-    _run_again(PANORAMA, out, quick, seed, figures, as_json)
+    _run_again(PAPER_COSTS if cost is LabCost.paper else PANORAMA, out, quick, seed, figures, as_json)
 
 
 @lab.command()

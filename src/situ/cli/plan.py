@@ -30,6 +30,7 @@ from situ.placement.overhead import control_packets
 from situ.placement.picture import plan_to_svg
 from situ.placement.plan import Plan, plan_to_json
 from situ.placement.problem import Limits, Problem
+from situ.placement.typical_latency import typical_latency_ms
 from situ.runtime.sites.actors import actors_of
 
 
@@ -67,6 +68,7 @@ class PlanResult:
             "naive_cost": self.naive_cost,
             "transmission_factor": self.transmission_factor,
             "latency_ms": plan["latency_ms"],
+            "median_latency_ms": typical_latency_ms(self.problem, self.plan.placed),
             "seconds": self.seconds,
             "root": self.problem.network.names[self.problem.root],
             "operators": plan["operators"],

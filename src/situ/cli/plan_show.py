@@ -13,6 +13,7 @@ from rich.text import Text
 from situ.cli.plan import PlanResult
 from situ.placement.link_load import LinkFlow, LinkLoad, flows_of
 from situ.placement.plan import steps_as_text
+from situ.placement.typical_latency import typical_latency_ms
 
 #: Rows that a table shows at most of what there may be many of.
 MOST_ROWS = 8
@@ -103,7 +104,8 @@ def summary(planned: PlanResult) -> list[str]:
     return [
         f"cost      {plan.cost:,.4g} {unit} {share}the naive plan's {planned.naive_cost:,.4g}",
         f"optimum   {distance_from_optimum(plan.cost, plan.lower_bound)}",
-        f"latency   {plan.latency_ms:,.4g} ms until {problem.network.names[problem.root]} has the results",
+        f"latency   {plan.latency_ms:,.4g} ms until {problem.network.names[problem.root]} has the results, at most; "
+        f"{typical_latency_ms(problem, plan.placed):,.4g} ms in the median",
     ]
 
 

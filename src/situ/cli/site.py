@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from functools import partial
+from typing import NoReturn
 
 from situ.cli.engines import settings_of
 from situ.cli.query_file import import_functions
 from situ.cli.site_options import SiteOptions
-from situ.core.errors import InputError
+from situ.core.errors import InputError, SituError
 from situ.core.time import parse_duration
 from situ.io.addresses import shown_address
 from situ.io.permissions import GROUP_READABLE, PRIVATE
@@ -94,12 +96,21 @@ def run_site(options: SiteOptions) -> None:
         threading.Thread(target=_stop_at_end_of_input, args=(process,), daemon=True).start()
     try:
         process.run()
-    except SparkGoneError as error:
-        _say(options.name, f"{error}")
-        os._exit(START_AGAIN)
+    except Exception as error:
+        _end_with(error, options.name)
     journal.close()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _end_with(error: Exception, name: str) -> NoReturn:
+    """Says what ends a site, and ends it at once: else it would wait for connections that other sites keep open."""
+    if isinstance(error, SituError | OSError):
+        _say(name, str(error))
+    else:
+        traceback.print_exception(error)
+    sys.stderr.flush()
+    os._exit(START_AGAIN if isinstance(error, SparkGoneError) else 1)
 
 
 def spark_engine(options: SiteOptions, network: Network) -> SparkEngine | None:

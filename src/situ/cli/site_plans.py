@@ -16,10 +16,10 @@ from situ.io.addresses import shown_address
 from situ.lang.parse import parse
 from situ.lang.query_files import read_text
 from situ.lang.resolve import resolve
-from situ.network.network import SPARK, Network
+from situ.network.network import Network
 from situ.placement.link_load import flows_of, way_of
-from situ.placement.plan import Plan, Steps
-from situ.placement.problem import PlannedOperator, Problem
+from situ.placement.plan import Plan
+from situ.placement.problem import Problem
 from situ.runtime.given import given_by_stream
 from situ.runtime.sites.actors import actor_sites
 from situ.runtime.sites.deployed_plan import (
@@ -30,6 +30,7 @@ from situ.runtime.sites.deployed_plan import (
     plan_of_json,
     plan_to_json,
 )
+from situ.runtime.sites.operator_places import operator_places
 from situ.runtime.sites.ways import with_ways
 
 #: stream -> site -> address
@@ -96,17 +97,13 @@ def gathered_plan(
     return deployed(query, sources, operators, network, root, bounded)
 
 
-def placed_plan(query: Path, sources: SiteSources, problem: Problem, plan: Plan, bounded: bool) -> DeployedPlan:
-    """What a mechanism says: where operators run, and in which steps they take their inputs. Sites on Spark are
-    pushed all of them."""
-    names, sites = problem.network.names, problem.network.sites
-    operators = {
-        operator.name: OperatorPlace(
-            names[placed.site], () if sites[placed.site].engine == SPARK else _steps_by_name(operator, placed.steps)
-        )
-        for operator, placed in zip(problem.operators, plan.placed, strict=True)
-    }
-    plain = deployed(query, sources, operators, problem.network, names[problem.root], bounded)
+def placed_plan(
+    query: Path, sources: SiteSources, problem: Problem, plan: Plan, bounded: bool, live: Sequence[str] = ()
+) -> DeployedPlan:
+    """What a mechanism says: where operators run, and in which steps they take their inputs."""
+    operators = operator_places(problem, plan.placed, live)
+    network = problem.network
+    plain = deployed(query, sources, operators, network, network.names[problem.root], bounded)
     return replace(plain, predicted=_predicted(problem, plan))
 
 
@@ -122,13 +119,6 @@ def _predicted(problem: Problem, plan: Plan) -> PredictedRates:
                 for kind, per_s in kinds.items():
                     of_link[kind] = of_link.get(kind, 0.0) + per_s
     return PredictedRates({operator.name: problem.rates[operator.name] for operator in problem.operators}, links)
-
-
-def _steps_by_name(operator: PlannedOperator, steps: Steps) -> tuple[tuple[str, ...], ...]:
-    """The steps of an operator that pulls, by event type; none for one to which all is pushed."""
-    if len(steps) == 1:
-        return ()
-    return tuple(tuple(operator.inputs[number].event for number in step) for step in steps)
 
 
 def write_placed_plan(query: Path, problem: Problem, plan: Plan, out: Path) -> None:

@@ -196,7 +196,8 @@ def _plan(options: UpOptions, graph: OperatorGraph, network: Network, sources: S
 
     question = question_of(ProblemOptions(options.file, options.network, places.rates, places.root), options.functions)
     planned = plan_by(places.mechanism or "auto", question)
-    return with_ways(placed_plan(options.file, sources, planned.problem, planned.plan, options.once), network)
+    placed = placed_plan(options.file, sources, planned.problem, planned.plan, options.once, options.live or [])
+    return with_ways(placed, network)
 
 
 def _with_end(plan: DeployedPlan, bounded: bool) -> DeployedPlan:

@@ -68,8 +68,10 @@ def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[LinkFlow, ...]
     pushed, questions = _pushed(problem, placed), questions_of(problem, placed)
     flows: list[LinkFlow] = []
     for sent in traffic_of(problem, placed):
+        together = 1.0  # the part of events that do not come with others
         if sent.event in problem.number:
             starts = [(placed[problem.number[sent.event]].site, problem.rates[sent.event])]
+            together = problem.bursts[sent.event] / max(problem.rates[sent.event], 1e-300)
         else:
             sources = problem.sources[sent.event]
             starts = list(zip(sources.sites.tolist(), sources.rates_per_s.tolist(), strict=True))
@@ -77,7 +79,8 @@ def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[LinkFlow, ...]
         window_s = _window_s(problem, placed, sent.event, sent.to) if pulled else 0.0
         for start, rate in starts:
             per_s = sent.fraction * rate, sent.requests_per_s
-            words = words_of(*per_s, questions.get((sent.event, start, sent.to), 0.0), window_s)
+            asked = questions.get((sent.event, start, sent.to), 0.0)
+            words = words_of(together * per_s[0], per_s[1], asked, window_s)
             flows.append(LinkFlow(sent.event, start, sent.to, *per_s, pulled, words))
     return tuple(flows)
 

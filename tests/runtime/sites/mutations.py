@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,13 +14,13 @@ import pytest
 from runtime.sites.storm import Storm, random_storm, run_storm, unjournalled
 from situ.core.time import BEGINNING, END
 from situ.flow.flow import Flow
-from situ.runtime.sites import admission
+from situ.runtime.sites import admission, relays
 from situ.runtime.sites.actions import Send
 from situ.runtime.sites.admission import rows_between
 from situ.runtime.sites.conversation import Conversation
 from situ.runtime.sites.embedded_host import EmbeddedHost
 from situ.runtime.sites.logs import MadeLog, Reader, ReadLog
-from situ.runtime.sites.messages import LogBatch, Position
+from situ.runtime.sites.messages import LogBatch, Position, Way
 from situ.runtime.sites.protocol import Windows
 from situ.runtime.sites.pulled_operator import PulledOperator
 from situ.runtime.sites.running_version import RunningVersion
@@ -112,6 +113,20 @@ def version_cut_one_microsecond_off() -> Iterator[None]:
 
 
 @contextmanager
+def relay_forgets_a_reader() -> Iterator[None]:
+    """Relays hand on so many messages for a site, and then know nothing of it any more."""
+    original, handed_on = relays._by_next, Counter[str]()
+
+    def by_next(onward: Sequence[Way]) -> dict[str, tuple[Way, ...]]:
+        handed_on.update(way[-1] for way in onward if way)
+        return original([way for way in onward if way and handed_on[way[-1]] <= 10])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relays, "_by_next", by_next)
+        yield
+
+
+@contextmanager
 def pull_window_one_microsecond_short() -> Iterator[None]:
     original = PulledOperator._windows
 
@@ -176,8 +191,8 @@ def answered_twice() -> Iterator[None]:
 def found_twice() -> Iterator[None]:
     original = PulledOperator._certain
 
-    def certain(self: PulledOperator, batches: Any, old: Any, before: Any) -> Any:
-        return original(self, batches, dict.fromkeys(old, 0), before)
+    def certain(self: PulledOperator, batches: Any, old: Any, *others: Any) -> Any:
+        return original(self, batches, dict.fromkeys(old, 0), *others)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PulledOperator, "_certain", certain)
@@ -265,6 +280,7 @@ MUTATIONS: dict[str, Callable[[], object]] = (
             batch_taken_twice,
             credit_on_processing,
             version_cut_one_microsecond_off,
+            relay_forgets_a_reader,
         )
     }
     | PULLING

@@ -68,7 +68,7 @@ def _odd_operator(rng: random.Random, name: str, type_: str) -> str:
 
 
 def random_steps(rng: random.Random, graph: OperatorGraph, name: str) -> tuple[tuple[str, ...], ...]:
-    """Steps in which an operator may take its inputs; none if all are pushed."""
+    """Steps in which an operator may take its inputs; none if all are pushed, and read in order."""
     operator = next(operator for operator in graph.operators if operator.name == name)
     try:
         shape = planned(operator, {})
@@ -82,4 +82,4 @@ def random_steps(rng: random.Random, graph: OperatorGraph, name: str) -> tuple[t
         if rng.random() < 0.7:
             steps.append([])
         steps[-1].append(event)
-    return tuple(map(tuple, steps)) if len(steps) > 1 else ()
+    return tuple(map(tuple, steps))

@@ -7,8 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from situ.bench.prediction import random_plan, thinned, thinned_text
+from situ.bench.prediction import random_plan
 from situ.lab.panorama.experiments.cases import CaseShape, random_case
+from situ.lab.panorama.experiments.thinned_cases import thinned, thinned_text
 from situ.lab.panorama.simulation.draw import draw
 from situ.lab.panorama.simulation.on_sites import run_on_sites
 from situ.lab.panorama.simulation.simulate import simulate

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from situ.bench.prediction import thinned, thinned_text
 from situ.core.errors import InputError
 from situ.lab.panorama.experiments.cases import CaseShape, random_case
+from situ.lab.panorama.experiments.thinned_cases import thinned, thinned_text
 from situ.lab.panorama.simulation.draw import draw
 from situ.lab.panorama.simulation.on_sites import run_on_sites
 from situ.network.generate import antennas

@@ -45,7 +45,11 @@ from situ.runtime.sites.messages import (
 from situ.runtime.sites.rows import checked_rows, write_rows
 
 LOG = LogName("timed out", "Braking", "north / east", 3)
+POSITION = Position(LOG, "b", 9, 3, -5, 1000)
 MESSAGES: list[Message] = [
+    Hello((Incarnation("a", {}),), 2, "d", BEGINNING, False, (POSITION, replace(POSITION, again=True))),
+    PullRequest(LOG, 4, BEGINNING, (((-5, 7),),), POSITION),
+    Question(LOG, END, 10, BEGINNING, POSITION),
     Hello((Incarnation("a", {}), Incarnation("b", {str(LOG): 7})), 2, "d", BEGINNING, True),
     LogBatch(LOG, "b", 3, 9, END, 0, b"rows"),
     LogBatch(replace(LOG, selection=3), "b", 3, 9, END, 7, b"rows"),
@@ -89,6 +93,14 @@ def test_ranges_that_are_none_are_refused(ranges: Any, reason: str) -> None:
     header, _ = message_to_parts(PullRequest(LOG, 1, 0, ()))
     with pytest.raises(MessageError, match=reason):
         message_of(header | {"ranges": ranges})
+
+
+@pytest.mark.parametrize("position", [7, [], {"kind": "probe", "log": str(LOG)}, {"log": str(LOG)}])
+def test_what_rides_on_a_message_is_a_position(position: Any) -> None:
+    for message, field in ((MESSAGES[0], "positions"), (MESSAGES[1], "position"), (MESSAGES[2], "position")):
+        header, _ = message_to_parts(message)
+        with pytest.raises(MessageError):
+            message_of(header | {field: [position] if field == "positions" else position})
 
 
 def damaged(value: Any, rng: random.Random) -> Any:

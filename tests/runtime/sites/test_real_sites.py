@@ -24,6 +24,7 @@ from runtime.sites.real_sites import (
     until,
     write_events,
 )
+from runtime.sites.spark_processes import wait_for
 from situ.runtime.sites.deployed_plan import OperatorPlace
 from situ.runtime.sites.process.deploying import Control, DeployError
 from situ.runtime.sites.process.local_sites import LocalSites
@@ -108,6 +109,19 @@ def test_a_full_disk_ends_its_site_alone_until_there_is_room(tmp_path: Path, nam
         said = (sites.sites[name].directory / "log.txt").read_text()
     assert "cannot be written" in said or "disk" in said, said
     assert results(tmp_path / "out") == expected(files)
+
+
+@pytest.mark.storm
+def test_a_site_that_cannot_go_on_ends_with_the_reason_and_the_others_go_on(tmp_path: Path) -> None:
+    files = write_events(tmp_path, rows=100, seed=12)
+    (tmp_path / "out").write_text("no directory")
+    with local_sites(tmp_path, files) as sites:
+        Control(sites.control, sites.addresses).deploy(plan(), NETWORK.names)
+        wait_for(lambda: bool(sites.ended()), 60)
+        assert (sites.ended(), sites.exit_code("town")) == (["town"], 1)
+        said = sites.sites["town"].last_words
+    assert "the output is to be a directory, but this is a file" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.storm

@@ -45,7 +45,7 @@ def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan, on_spark: Co
         if not reason and plan.silent_since_us != before.silent_since_us:
             reason = "silences begin at another time"
         if not reason and (pulls(plan, name) or pulls(before, name)):
-            reason = "it pulls"
+            reason = "it pulls, or its matches are decided one by one"
         if not reason and any(site_of(version, name) in on_spark for version in (plan, before)):
             reason = "Spark runs it"
         made_of = [event for event in operator.inputs if event in reasons]
@@ -57,8 +57,8 @@ def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan, on_spark: Co
 
 
 def pulls(plan: DeployedPlan, name: str) -> bool:
-    """Whether a plan lets an operator pull some of its inputs."""
-    return name in plan.operators and len(plan.operators[name].steps) > 1
+    """Whether a plan lets an operator pull some of its inputs, or decide its matches one by one as those do."""
+    return name in plan.operators and bool(plan.operators[name].steps)
 
 
 def site_of(plan: DeployedPlan, name: str) -> str | None:

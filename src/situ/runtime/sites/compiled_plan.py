@@ -27,7 +27,7 @@ from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanEr
 from situ.runtime.sites.host import STATES
 from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
-from situ.runtime.sites.pulled_operator import steps_in_numbers
+from situ.runtime.sites.pulled_operator import decides_one_by_one, steps_in_numbers
 from situ.runtime.sites.rows import TIME
 from situ.runtime.sites.selections import Selection, selections_of
 
@@ -39,7 +39,7 @@ class CompiledPlan:
     plan: DeployedPlan
     graph: OperatorGraph
     programs: Programs
-    #: Those of operators that pull, with provenance.
+    #: Those of operators that decide their matches one by one, with provenance.
     pulling: Mapping[str, RuleProgram]
     functions: Functions
 
@@ -108,8 +108,11 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     for name in programs:
         programs.template(name)  # what cannot be compiled is said now
     traced = contexts_of(graph, functions, provenance=True)
-    steps = {name: plan.operators[name].steps for name in traced}
-    pulling = {name: compile_operator(traced[name]) for name, taken in steps.items() if len(taken) > 1}
+    pulling = {
+        operator.name: compile_operator(traced[operator.name])
+        for operator in graph.operators
+        if operator.name in traced and decides_one_by_one(operator, plan.operators[operator.name])
+    }
     return CompiledPlan(plan, graph, programs, pulling, functions)
 
 

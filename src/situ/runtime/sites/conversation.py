@@ -82,7 +82,7 @@ class Conversation:
             case Probe(log):
                 self._probe(sender, log)
             case Question():
-                self._question(sender, message)
+                self._question(sender, message, now)
             case Refusal(reason):
                 self._peer(sender).refused_by = reason
             case Flood() | BrokerRequest() | BrokerAnswer():
@@ -107,7 +107,10 @@ class Conversation:
         if not self.introduced or site not in self.peers:
             return
         known = self._site.durable_known
-        self._site.do(Send(site, Hello(tuple(self.lives), known.version, known.digest, known.starts_us, answer)))
+        of_site = [log for log in self._site.read_logs() if log.name.origin == site]
+        positions = tuple(self.position_in(log, again=True) for log in of_site)
+        plan = known.version, known.digest, known.starts_us
+        self._site.do(Send(site, Hello(tuple(self.lives), *plan, answer, positions)))
         if answer:
             self.peers[site].hello_at = now
 
@@ -141,15 +144,16 @@ class Conversation:
                         ever = made.readers[sender].sent_ever
                         made.readers[sender] = Reader(sent_ever=ever, heard_at=now)
         self._site.controls.heard_version(hello.version, hello.digest, hello.starts_us)
-        if not hello.answer:
-            peer.greeted = True
-        else:
-            self.say_hello(sender, now, answer=False)
+        for position in hello.positions:
+            self._position(sender, position, now)
         if is_new or hello.answer:
             for log in self._site.read_logs():
                 if log.name.origin == sender:
                     log.asked, log.requested = None, PullState()  # it may have forgotten what it was asked
-                    self._site.do(Send(sender, self.position_in(log, again=True)))
+        if not hello.answer:
+            peer.greeted = True
+        else:
+            self.say_hello(sender, now, answer=False)
 
     def _read_log(self, sender: str, name: LogName) -> ReadLog | None:
         """The log that a site sent something of; None if it is over here, or has not begun."""
@@ -237,6 +241,8 @@ class Conversation:
         """Somebody pulls: what is there, and was not asked for before, is his."""
         if (of_log := self._made_log(sender, request.log)) is None:
             return
+        if request.position is not None:
+            self._position(sender, request.position, now)
         log, reader = of_log
         pulled, site = log.pulled, self._site
         if pulled is None or len(request.ranges) != len(pulled.ranges):
@@ -265,9 +271,11 @@ class Conversation:
             log.is_nudged = True
             self._site.do(Send(sender, self.position_in(log, again=True)))
 
-    def _question(self, sender: str, question: Question) -> None:
+    def _question(self, sender: str, question: Question, now: float) -> None:
         if (of_log := self._made_log(sender, question.log)) is None:
             return
+        if question.position is not None:
+            self._position(sender, question.position, now)
         log, reader = of_log
         is_repeated = reader.question is not None and reader.question.until_us == question.until_us
         reader.question = question
@@ -298,14 +306,11 @@ class Conversation:
         is_ahead = log.by_operators and log.taken_us > passed_us
         return 0 if is_ahead and log.waiting_size(passed_us) > settings.waiting else settings.credit
 
-    def begun(self, number: int, now: float) -> None:
-        """A version has begun: say so to all, and to those whose logs it reads that this site is there."""
+    def begun(self, now: float) -> None:
+        """A version has begun: say so to all, with positions in the logs of theirs that it reads."""
         self.meet()
         for site in self.peers:
             self.say_hello(site, now)
-        for log in self._site.versions[number].read.values() if number in self._site.versions else ():
-            if self.peers[log.name.origin].life:
-                self._site.do(Send(log.name.origin, self.position_in(log, again=True)))
 
     # ---- what goes out
 
@@ -359,7 +364,7 @@ class Conversation:
             self._site.do(Send(site, LogBatch(log.name, self.life, end, end, promise_us, request)))
         if reader.question is not None and reader.told_us >= reader.question.until_us:
             reader.question = None
-        if log.owes(reader) and now >= reader.heard_at + self._site.settings.repeat:
+        if log.owes(reader) and now >= reader.heard_at + self._site.settings.patience:
             reader.heard_at = now
             self._site.do(Send(site, Probe(log.name)))
 
@@ -399,7 +404,7 @@ class Conversation:
             return
         read.requested_again = 0 if is_unknown else read.requested_again + 1
         read.requested, read.requested_at, read.is_nudged = pulled, now, False
-        self._site.do(Send(read.name.origin, read.request()))
+        self._site.do(Send(read.name.origin, replace(read.request(), position=self.position_in(read))))
 
     def _asks_again_at(self, read: ReadLog) -> float:
         """When a request that was not answered is to be said again."""
@@ -417,7 +422,7 @@ class Conversation:
             for log in version.made.values():
                 for site, reader in log.readers.items():
                     if site != SINK and log.owes(reader) and self._is_ready(site):
-                        moments.append(reader.heard_at + repeat)
+                        moments.append(reader.heard_at + self._site.settings.patience)
                 if log.name in version.buffers and self._keeps_much(version, log.name):
                     moments += [reader.nudged_at + repeat for _, _, reader in self._pulling(version, log.name)]
             for read in version.read.values():

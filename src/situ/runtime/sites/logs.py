@@ -21,15 +21,21 @@ _MUCH_OF_CREDIT = 4
 SINK = ""
 
 
-@dataclass(slots=True)
 class Shelf:
-    """The entries of a log that are in the journal, in order."""
+    """The entries of a log that are in the journal, in order. `_ends` are the bytes up to the end of each of them: much
+    may be kept for those who pull, and how much is asked again and again."""
 
-    stubs: list[EntryStub] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.stubs: list[EntryStub] = []
+        self._ends: list[int] = []
 
     @property
     def size(self) -> int:
-        return sum(stub.size for stub in self.stubs)
+        return self._bytes(0, len(self.stubs))
+
+    def add(self, stub: EntryStub) -> None:
+        self.stubs.append(stub)
+        self._ends.append(stub.size + (self._ends[-1] if self._ends else 0))
 
     def begin(self, end: int) -> int:
         """The first number that is there, of a log that ends with `end`."""
@@ -37,17 +43,24 @@ class Shelf:
 
     def after(self, number: int) -> Iterator[EntryStub]:
         """The entries from a number on."""
-        yield from self.stubs[bisect_right(self.stubs, number, key=lambda stub: stub.following) :]
+        yield from self.stubs[self._place_after(number) :]
 
     def size_between(self, first: int, following: int) -> int:
         """The bytes of the entries with these numbers."""
-        begin = bisect_right(self.stubs, first, key=lambda stub: stub.following)
-        end = bisect_left(self.stubs, following, key=lambda stub: stub.first)
-        return sum(stub.size for stub in self.stubs[begin:end])
+        return self._bytes(self._place_after(first), bisect_left(self.stubs, following, key=lambda stub: stub.first))
 
     def forget(self, before: int) -> None:
         """Forget entries that end before a number."""
-        del self.stubs[: bisect_right(self.stubs, before, key=lambda stub: stub.following)]
+        forgotten = self._place_after(before)
+        del self.stubs[:forgotten], self._ends[:forgotten]
+
+    def _place_after(self, number: int) -> int:
+        return bisect_right(self.stubs, number, key=lambda stub: stub.following)
+
+    def _bytes(self, begin: int, end: int) -> int:
+        if end <= begin:
+            return 0
+        return self._ends[end - 1] - self._ends[begin] + self.stubs[begin].size
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ LONGEST_WAY, MOST_WAYS = 64, 10_000
 #: The position in a log of which its reader wants nothing any more.
 FINISHED = END
 LONGEST_TEXT = 1 << 16
-#: A request asks for so many ranges at most.
-MOST_RANGES = 20_000
+#: A request asks for so many ranges at most, and a greeting has so many positions.
+MOST_RANGES, MOST_POSITIONS = 20_000, 100_000
 #: Texts of queries, plans and reports may be longer.
 LONGEST_DOCUMENT = 1 << 19
 
@@ -85,20 +85,6 @@ class Incarnation:
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
-    """Introduces a site in its present life, the last of `lives`. `answer`: say hello, too.
-
-    `version`, `digest` and `starts_us` are those of the newest plan that it runs (version 0: none).
-    """
-
-    lives: tuple[Incarnation, ...]
-    version: int
-    digest: str
-    starts_us: int
-    answer: bool
-
-
-@dataclass(frozen=True, slots=True)
 class LogBatch:
     """Events of a log, numbers `first` to `following - 1`, as Arrow IPC in `rows`.
 
@@ -137,17 +123,34 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class Hello:
+    """Introduces a site in its present life, the last of `lives`. `answer`: say hello, too.
+
+    `version`, `digest` and `starts_us` are those of the newest plan that it runs (version 0: none). `positions` are its
+    own in the logs of the receiver.
+    """
+
+    lives: tuple[Incarnation, ...]
+    version: int
+    digest: str
+    starts_us: int
+    answer: bool
+    positions: tuple[Position, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PullRequest:
     """All times of which a reader pulls events, by filter of its selection: what was asked for before, and more.
 
     Requests are numbered. The answer has the events that are there, and then those that still come. No event before
-    `forget_us` will be asked for any more.
+    `forget_us` will be asked for any more. The reader's `position` rides along.
     """
 
     log: LogName
     number: int
     forget_us: int
     ranges: tuple[Ranges, ...]
+    position: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +163,14 @@ class Probe:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A reader has something undecided: tell me when time has passed `until_us`, and in between whenever `pace_us` have
-    passed. `reached_us` is how far other origins have come: an idle source need not hold them back up to there."""
+    passed. `reached_us` is how far other origins have come: an idle source need not hold them back up to there. The
+    reader's `position` rides along."""
 
     log: LogName
     until_us: int
     pace_us: int
     reached_us: int
+    position: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +379,8 @@ def _to_json(value: object) -> Any:
             return str(value)
         case Incarnation(word, ends):
             return [word, dict(ends)]
+        case Position():
+            return {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
         case tuple():
             return [_to_json(each) for each in value]
         case _:
@@ -389,6 +396,12 @@ def _from_json(value: object, type_: Any, name: str, kind: str) -> Any:
             return tuple(_incarnation(each, kind) for each in value)
         case list() if name == "ranges":
             return _sets_of_ranges(value)
+        case list() if name == "positions" and len(value) <= MOST_POSITIONS:
+            return tuple(map(_position, value))
+        case dict() if name == "position":
+            return _position(value)
+        case None if name == "position":
+            return None
         case bool() if type_ is bool:
             return value
         case int() if type_ is int and not isinstance(value, bool) and BEGINNING <= value <= END:
@@ -397,6 +410,14 @@ def _from_json(value: object, type_: Any, name: str, kind: str) -> Any:
             return value
         case _:
             raise MessageError(f"{kind}: {name} is {str(value)[:40]!r}, which is none")
+
+
+def _position(value: object) -> Position:
+    """A position that rides on another message."""
+    message = message_of(value | {"kind": "position"}) if isinstance(value, dict) else None
+    if not isinstance(message, Position):
+        raise MessageError(f"{str(value)[:40]!r} is no position")
+    return message
 
 
 def _incarnation(value: object, kind: str) -> Incarnation:

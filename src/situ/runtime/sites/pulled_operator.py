@@ -14,6 +14,9 @@ before the watermark, if it is pulled. A match is final when its events are ther
 No final match is found twice: it was final before if it was so by the covered times of the last step, and all its
 events had come then. The operator's promise is the least of the watermarks of pushed inputs and of what combinations
 with windows that are not covered can still make.
+
+An operator that is pushed all of its inputs, in one step, decides its matches in the same way. It need not wait until
+all origins have passed the time of an event, and has nobody to ask.
 """
 
 from __future__ import annotations
@@ -44,10 +47,19 @@ from situ.kernel.operator import Context, no_events, origins_of
 from situ.placement.from_graph import planned
 from situ.placement.plan import Steps
 from situ.placement.problem import Kind
-from situ.runtime.sites.deployed_plan import PlanError
+from situ.runtime.sites.deployed_plan import OperatorPlace, PlanError
 from situ.runtime.sites.protocol import Pulled, Windows, pull_windows, union
 from situ.runtime.sites.ranges import Ranges, edges, merged
 from situ.runtime.sites.selections import Filter, filter_of, rows_that_pass
+
+#: Events that are pushed are forgotten when time has passed them. Where it does not pass by itself, those who hold it
+#: back are asked when so many events are held, or so many ranges asked for, from longer ago than so many windows.
+_MANY_EVENTS, _MANY_RANGES, _LONG_WINDOWS = 4_000, 64, 4
+
+
+def decides_one_by_one(operator: Operator, place: OperatorPlace) -> bool:
+    """Whether a plan lets an operator decide its matches one by one: it has steps, and the operator can take them."""
+    return bool(place.steps) and (len(place.steps) > 1 or planned(operator, {}).can_pull)
 
 
 def steps_in_numbers(operator: Operator, steps: tuple[tuple[str, ...], ...]) -> Steps:
@@ -136,12 +148,12 @@ class PulledOperator:
         self._takes_next = [
             n > 0 and not shape.each[n - 1] if self.shape.ordered else False for n in range(len(self.events))
         ]
+        copied = [event for event in self.events if event in self.streams and self.streams[event].unique is not None]
         self.filters: dict[str, Filter] = {
-            event: filter_of(self.program, event)
-            if event not in self.streams or self.streams[event].unique is None
-            else None
-            for event in self.events
+            event: None if event in copied else filter_of(self.program, event) for event in self.events
         }
+        #: Matches are certain as soon as their events have come.
+        self._decides_at_once = not copied and not any(self._takes_next)
         self._ports = [Port(event, (self.name,), self.streams.get(event)) for event in dict.fromkeys(self.events)]
         self.held = {event: Inbox() for event in self.events}
         self._covered = {
@@ -166,16 +178,19 @@ class PulledOperator:
     def step(self, arrived: Mapping[str, Batch], covered: Mapping[str, CoveredTime]) -> Batch:
         """Take what has come, and the times that are covered now; the complex events that are certain."""
         old = {event: sum(map(len, inbox.waiting)) for event, inbox in self.held.items()}
-        came = False
+        came: list[I64] = []
         for event, batch in arrived.items():
             wanted = rows_that_pass(self.filters[event], batch, self._calls)
             self.held[event].add(wanted)
-            came |= len(wanted) > 0
+            came += [wanted.times] if len(wanted) else []
         before, self._covered = self._covered, dict(covered)
         if not came and before == self._covered:
             return no_events(self.context)
         batches = {event: concat(inbox.waiting) if inbox.waiting else None for event, inbox in self.held.items()}
-        made = self._certain(batches, old, before)
+        self.undecided = {}
+        made = no_events(self.context)
+        if came or not self._decides_at_once:
+            made = self._certain(batches, old, before, np.concatenate([_NONE, *came]))
         self._look_ahead({event: batch.times if batch is not None else _NONE for event, batch in batches.items()})
         for event, held in batches.items():
             self.held[event] = Inbox()
@@ -187,11 +202,14 @@ class PulledOperator:
     # ---- matches
 
     def _certain(
-        self, batches: Mapping[str, Batch | None], old: Mapping[str, int], before: Mapping[str, CoveredTime]
+        self, batches: Mapping[str, Batch | None], old: Mapping[str, int], before: Mapping[str, CoveredTime], came: I64
     ) -> Batch:
-        """The matches that are final now, and were not before."""
-        self.undecided = {}
+        """The matches that are final now, and were not before; `came` are the times of events that are new."""
         inputs = {event: self._numbered(event, batch) for event, batch in batches.items() if batch is not None}
+        if self._decides_at_once:  # a match that is new has an event that is new
+            since, until = int(came.min()) - self.shape.window_us, int(came.max()) + self.shape.window_us
+            near = {event: (batch.times >= since) & (batch.times <= until) for event, batch in inputs.items()}
+            inputs = {event: batch.take(near[event]) for event, batch in inputs.items() if near[event].any()}
         if len(inputs) < len(self.events):
             return no_events(self.context)
         flow = Flow({self.name: self.program}, self._ports, failed_calls=self.failed_calls, memory=self.memory)
@@ -204,12 +222,10 @@ class PulledOperator:
         times = {event: inputs_times[rows[event]] for event, inputs_times in _times(batches).items()}
         final = self._final(times, self._covered)
         was_there = np.logical_and.reduce([rows[event] < old[event] for event in self.events])
-        for number, event in enumerate(self.events):
-            # Where the time of pushed inputs does not pass, matches are final, but nothing is ever forgotten.
-            waits = times[event] >= self._covered[event].before_us
-            open_us = times[event][waits & ~final if number in self.ranged else waits]
-            if len(open_us):
-                self.undecided[event] = int(open_us.max()) + 1
+        for event in self.events if not final.all() else ():
+            waits = times[event][~final & (times[event] >= self._covered[event].before_us)]
+            if len(waits):
+                self.undecided[event] = int(waits.max()) + 1
         new = final & ~(was_there & self._final(times, before))
         return matches if new.all() else matches.take(new)
 
@@ -255,6 +271,19 @@ class PulledOperator:
                 slots_before = sum(other < number for other in earlier)
                 low = min(low, self._open_from(windows, slots_before, len(earlier), self._covered[event]))
         self.needed, self.low_us = needed, max(low, self.low_us)
+        self._ask_to_forget([held for held in times.values() if len(held)])
+
+    def _ask_to_forget(self, times: list[I64]) -> None:
+        """Wait for the time of pushed inputs that lets too much be held."""
+        is_much = sum(map(len, times)) > _MANY_EVENTS or sum(map(len, self.needed.values())) > _MANY_RANGES
+        if not is_much:
+            return
+        latest, oldest = max(int(held.max()) for held in times), min(int(held.min()) for held in times)
+        long_us = _LONG_WINDOWS * self.shape.window_us
+        until_us = latest - long_us // 2
+        for event, covered in self._covered.items() if latest - oldest > long_us else ():
+            if covered.ranges is None and covered.before_us < until_us:
+                self.undecided[event] = max(until_us, self.undecided.get(event, until_us))
 
     def _windows(self, earlier: list[int], times: Mapping[str, I64], pulled: int) -> Windows:
         """The pull windows of an input, by the events that have come of earlier ones."""

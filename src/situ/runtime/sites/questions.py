@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from situ.core.time import BEGINNING, END
@@ -64,7 +65,8 @@ class Questions:
         if now >= self._due(log, question):
             log.asked_again = log.asked_again + 1 if log.asked == question else 0
             log.asked, log.asked_at = question, now
-            self._site.do(Send(log.name.origin, question))
+            position = self._site.conversation.position_in(log)
+            self._site.do(Send(log.name.origin, replace(question, position=position)))
 
     def _due(self, log: ReadLog, question: Question) -> float:
         """When a question is to be said: soon, if none is open; an open one ever more rarely, as it was hardly lost."""

@@ -57,7 +57,8 @@ def recover(name: str, journal: Journal, make_host: HostMaker, now: float) -> Re
         _restore_logs(version, values)
         shelves = {n: log.shelf for n, log in version.made.items()} | {n: log.shelf for n, log in version.read.items()}
         for log_name, shelf in shelves.items():
-            shelf.stubs.extend(stubs.get(log_name, ()))
+            for stub in stubs.get(log_name, ()):
+                shelf.add(stub)
     snapshot = journal.snapshot()
     if snapshot is not None:
         tables = unpack(snapshot)

@@ -13,7 +13,8 @@ class Settings:
     disk is busy. `snapshot`: the state is written when so much was journalled since (or as much as the state is
     large). `quota`: a source is held when so much of its log is kept for readers. `waiting`: a log that is ahead of
     time gets no credit when so much of it waits. `repeat`: what was not answered is said again. `ask`: who waits for
-    time asks after so long. `acknowledge`: what is journalled is acknowledged after so long, if more may come.
+    time asks after so long. `acknowledge`: what is journalled is acknowledged after so long, unless the acknowledgement
+    rides on a request or a question before.
     """
 
     credit: int = 16 << 20
@@ -23,4 +24,9 @@ class Settings:
     waiting: int = 512 << 20
     repeat: float = 1.0
     ask: float = 0.02
-    acknowledge: float = 0.5
+    acknowledge: float = 2.0
+
+    @property
+    def patience(self) -> float:
+        """A reader that is silent for so long about what it was sent is asked whether it came."""
+        return self.acknowledge + self.repeat

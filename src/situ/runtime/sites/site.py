@@ -309,7 +309,7 @@ class SiteCore:
         shelves = self._shelves()
         for entry in flying.commit.entries:
             if entry.log in shelves:
-                shelves[entry.log].stubs.append(entry.stub)
+                shelves[entry.log].add(entry.stub)
         for name, before in flying.commit.forgotten.items():
             if name in shelves:
                 shelves[name].forget(before)
@@ -328,7 +328,7 @@ class SiteCore:
         self._actions += flying.after
         if flying.known != self.durable_known:
             self.durable_known = flying.known
-            self.conversation.begun(flying.known.version, now)
+            self.conversation.begun(now)
         self.conversation.introduced = True
         for name in sorted(self._acknowledge):
             if name.version in self.versions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,12 +22,14 @@ from situ.runtime.spark.detect_stream import keyed_by_shard, require_rocksdb
 from situ.runtime.spark.follow.query_errors import INTERRUPTED, query_error
 from situ.runtime.spark.inputs.site_logs import FORMAT, SiteDataSource
 from situ.runtime.spark.plan.site_plan import site_plan
+from situ.runtime.spark.session.errors import spark_exceptions
 from situ.runtime.spark.session.query_settings import EMPTY_BATCHES, setting_for_queries
 from situ.runtime.spark.session.task_memory import memory_setting
 from situ.runtime.spark.session.versions import require_site_streams
 from situ.runtime.spark.session.workers import require_python_beside_driver, require_situ_on_workers
 from situ.runtime.spark.stages.shard_processor import ShardProcessor
 from situ.runtime.spark.stages.shards import PACKETS, even_keys
+from situ.runtime.spark.stages.shipped import Shipped
 from situ.runtime.spark.stages.site_stage import SiteStage, batch_of_packets
 from situ.runtime.spark.stages.stream_stage import Packet
 
@@ -58,6 +61,11 @@ class SiteQuery:
         require_rocksdb(self.session)
         planned = site_plan(self.plan, self.logs.site)
         shards = self._opened(planned.compiled.plan.version, planned.compiled.plan.digest)
+        stages = [
+            SiteStage(self.plan, self.logs.site, stage.number, shards, memory_setting(self.session))
+            for stage in planned.stages.stages
+        ]
+        threading.Thread(target=_start_workers, args=(self.session, stages), name="situ-workers", daemon=True).start()
         self.session.dataSource.register(SiteDataSource)
         options = {
             "site": self.logs.site,
@@ -69,10 +77,9 @@ class SiteQuery:
         }
         packets = self.session.readStream.format(FORMAT).options(**options).load()
         keys = even_keys(shards)
-        for stage in planned.stages.stages:
-            at_work = SiteStage(self.plan, self.logs.site, stage.number, shards, memory_setting(self.session))
+        for stage in stages:
             packets = keyed_by_shard(packets, keys).transformWithState(
-                ShardProcessor(at_work, keys, idle=False), PACKETS, "Append", "None"
+                ShardProcessor(stage, keys, idle=False), PACKETS, "Append", "None"
             )
         writer = packets.writeStream.foreachBatch(self._write).queryName(self.checkpoint.name)
         writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
@@ -125,6 +132,14 @@ class SiteQuery:
         self._stopped.set()
         if self._query is not None:
             self._query.stop()
+
+
+def _start_workers(session: SparkSession, stages: list[SiteStage]) -> None:
+    """Let Spark start its Python workers, and these compile, while the driver plans the query: both take seconds."""
+    tasks = session.sparkContext.defaultParallelism
+    with suppress(*spark_exceptions(), ConnectionError):  # the query's own tasks find out, and say it
+        for stage in stages:
+            session.range(0, tasks, 1, tasks).mapInArrow(Shipped.of(stage, "prepare"), "id long").collect()
 
 
 def _packets(table: pa.Table) -> Iterator[Packet]:

@@ -42,6 +42,13 @@ def test_diameter_otherwise() -> None:
     assert "2.0 to 4.5 times" in parts[0].seen
 
 
+def test_a_figure_is_held_to_from_both_sides() -> None:
+    """A factor of 3.2 where 8 is claimed does not hold, and neither does one of 20."""
+    for factor, holds in ((3.2, False), (8.0, True), (20.0, False)):
+        found = ours(0.05, 0.05) | {name: curve(name, 0.05 * factor, 0.05 * factor) for name in ("cpp", "grin", "sbon")}
+        assert held(claims.diameter(found, found))[0] is holds
+
+
 def test_window() -> None:
     found = ours(0.1, 0.6) | {"cpp": curve("cpp", 0.3, 0.95), "grin": curve("grin", 0.7, 0.7)}
     assert held(claims.window(found, found)) == [True] * 5

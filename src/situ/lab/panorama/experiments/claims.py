@@ -1,7 +1,8 @@
 """What PaNORAMA says of each of its figures, and whether our curves say so too.
 
 A claim has parts. Each is held against the curves of the networks of antennas, which are what the paper used; what the
-real topologies show is told beside it.
+real topologies show is told beside it. A figure that the paper states is held to from both sides: what is more than a
+quarter below it or above it is not what the paper says, also where it is better.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from situ.lab.panorama.experiments.table import Curve, ratio
 Curves: TypeAlias = dict[str, Curve]
 
 
+#: So far may what we see be from a figure that the paper states, below or above.
+TOLERANCE = 0.25
+#: And from a share.
+POINTS = 0.03
+
 #: Curves on antennas, and on real topologies -> the parts of a claim.
 Judge: TypeAlias = Callable[[Curves, Curves], list[CheckedClaim]]
 
@@ -28,8 +34,8 @@ Judge: TypeAlias = Callable[[Curves, Curves], list[CheckedClaim]]
 
 def diameter(here: Curves, real: Curves) -> list[CheckedClaim]:
     return [
-        _times("cpp", here, real, "CPP costs 8 to 10 times as much as ours", least=8),
-        _times("grin", here, real, "GRIN costs up to 12 times as much as ours", most=12),
+        _times("cpp", here, real, "CPP costs 8 to 10 times as much as ours", 8, 10),
+        _times("grin", here, real, "GRIN costs up to 12 times as much as ours", None, 12),
         _grows("grin", here, "GRIN is worse the farther apart the sources are"),
         _steady("cpp", here, "CPP does not depend on the diameter"),
         _sbon(here),
@@ -39,8 +45,8 @@ def diameter(here: Curves, real: Curves) -> list[CheckedClaim]:
 
 def skew(here: Curves, real: Curves) -> list[CheckedClaim]:
     return [
-        _times("cpp", here, real, "CPP costs 8 to 17 times as much as ours", least=8),
-        _times("grin", here, real, "GRIN costs 7 to 12 times as much as ours", least=7),
+        _times("cpp", here, real, "CPP costs 8 to 17 times as much as ours", 8, 17),
+        _times("grin", here, real, "GRIN costs 7 to 12 times as much as ours", 7, 12),
         _falls("grin", here, "GRIN is better the more skewed the rates are"),
         _steady("cpp", here, "CPP is relatively steady"),
         _sbon(here),
@@ -107,7 +113,7 @@ def chain(here: Curves, real: Curves) -> list[CheckedClaim]:
         CheckedClaim(
             "the + variants cost up to 52% less than the others",
             f"heuristic+ costs up to {gain.max():.0%} less than the better of greedy and heuristic",
-            bool(gain.max() >= 0.52),
+            _is_about(float(gain.max()), 0.52),
         ),
         CheckedClaim(
             "the gain grows with the chain",
@@ -126,7 +132,7 @@ def plan_time(here: Curves, real: Curves) -> list[CheckedClaim]:
             "the optimum takes 160 to 700 times as long as the slowest of the others",
             f"`optimal` takes {_range(times)} times as long, {here['optimal'].mean[-1]:.2g} s at "
             f"{here['optimal'].x[-1]:g} sites: it does not enumerate combinations of inputs",
-            bool(times.min() >= 160),
+            _is_about(float(times.min()), 160) and _is_about(float(times.max()), 700),
         ),
         CheckedClaim(
             "GR and GR+ need just a few milliseconds",
@@ -145,7 +151,7 @@ def proximity(low: float, high: float) -> Judge:
             CheckedClaim(
                 f"ours come within {low:.0%} to {high:.0%} of the optimum",
                 f"the lowest means over sites are: {shown}",
-                min(means.values()) >= low,
+                all(low - POINTS <= mean <= high + POINTS for mean in means.values()),
             )
         ]
 
@@ -180,30 +186,36 @@ def fraud_discovery(here: Curves, real: Curves) -> list[CheckedClaim]:
 
 def fraud_limits(here: Curves, real: Curves) -> list[CheckedClaim]:
     return [
-        _times("cpp", here, real, "CPP costs up to 14 times as much as ours", most=14),
-        _times("grin", here, real, "GRIN costs up to 6 times as much as ours", most=6),
+        _times("cpp", here, real, "CPP costs up to 14 times as much as ours", None, 14),
+        _times("grin", here, real, "GRIN costs up to 6 times as much as ours", None, 6),
         *limits(here, real)[1:],
     ]
 
 
 def fraud_scale(here: Curves, real: Curves) -> list[CheckedClaim]:
     return [
-        _times("cpp", here, real, "CPP costs up to 9 times as much as ours", most=9),
-        _times("grin", here, real, "GRIN costs 3 to 4 times as much as ours", least=3),
+        _times("cpp", here, real, "CPP costs up to 9 times as much as ours", None, 9),
+        _times("grin", here, real, "GRIN costs 3 to 4 times as much as ours", 3, 4),
     ]
 
 
 # ---- parts
 
 
-def _times(
-    name: str, here: Curves, real: Curves, claim: str, least: float | None = None, most: float | None = None
-) -> CheckedClaim:
-    """Of means: at `least` so many times everywhere, or so many times at `most`, somewhere."""
+def _times(name: str, here: Curves, real: Curves, claim: str, low: float | None, high: float) -> CheckedClaim:
+    """Of means: so many times everywhere, from `low` to `high`; without `low`, up to so many times."""
     times = ratio(here, name)
-    holds = times.min() >= least if least is not None else times.max() >= (most or 0.0)
+    holds = _is_about(times.max(), high) and (low is None or _is_about(times.min(), low))
     observed = f"{_range(times)} times as much as heuristic+; on the real topologies {_range(ratio(real, name))} times"
     return CheckedClaim(claim, observed, bool(holds))
+
+
+def _is_about(seen: float, claimed: float) -> bool:
+    """
+    >>> _is_about(7.0, 8.0), _is_about(3.2, 8.0), _is_about(12.0, 8.0)
+    (True, False, False)
+    """
+    return bool(claimed * (1 - TOLERANCE) <= seen <= claimed * (1 + TOLERANCE))
 
 
 def _grows(name: str, here: Curves, claim: str, unit: str = "") -> CheckedClaim:

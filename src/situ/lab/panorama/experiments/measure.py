@@ -15,10 +15,11 @@ from situ.lab.panorama.experiments.fraud import fraud_case
 from situ.network.generate import antennas
 from situ.network.load import load_network
 from situ.network.network import Network
+from situ.placement.cost_models import COST_MODELS
 from situ.placement.finish import naive_placement
 from situ.placement.mechanisms import mechanism
 from situ.placement.plan import Plan
-from situ.placement.problem import Problem
+from situ.placement.problem import CostModel, Problem
 
 #: Real networks, from the Internet Topology Zoo.
 TOPOLOGIES = tuple(sorted((Path(__file__).parents[1] / "topologies").glob("*.graphml")))
@@ -42,7 +43,7 @@ class Setting:
 
     `x`: the value of what is varied; None stands for the number of sites of a topology.
     `diameter_hops`: the events of a case are scattered over so many hops, where that is what is varied.
-    `latency_factor`: the limit, as a multiple of what the naive plan takes.
+    `latency_factor`: the limit, as a multiple of what the naive plan takes. `model`: by which plans are made, and cost.
     """
 
     x: float | None
@@ -51,6 +52,7 @@ class Setting:
     latency_factor: float | None = 3.0
     diameter_hops: int | None = None
     fraud: bool = False
+    model: CostModel = COST_MODELS["coverage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,12 @@ class MeasuredPlan:
 def measured(setting: Setting, seed: int, mechanisms: Sequence[str]) -> list[MeasuredPlan]:
     """The plans of all mechanisms for the case of a seed."""
     case = case_of(setting, seed)
-    first = mechanism("naive")(case.problem())
+    first = mechanism("naive")(case.problem(setting.model))
     place = HERE if setting.sites is not None else TOPOLOGIES[seed % len(TOPOLOGIES)].stem
     x = len(case.network.sites) if setting.x is None else setting.x
     rows = []
     for name in mechanisms:
-        problem = limited(case, first, None if name in WITHOUT_LIMIT else setting.latency_factor)
+        problem = limited(case, first, None if name in WITHOUT_LIMIT else setting.latency_factor, setting.model)
         begun = time.perf_counter()
         plan = mechanism(name)(problem)
         seconds = time.perf_counter() - begun
@@ -108,11 +110,11 @@ def case_of(setting: Setting, seed: int) -> PlacementCase:
     return scattered_again(case, rng, replace(setting.shape, diameter_hops=setting.diameter_hops))
 
 
-def limited(case: PlacementCase, first: Plan, latency_factor: float | None) -> Problem:
+def limited(case: PlacementCase, first: Plan, latency_factor: float | None, model: CostModel | None = None) -> Problem:
     """The case's problem, with a limit in multiples of a first plan's latency. Nothing is known of its network yet, so
     that each mechanism takes the time to find the ways that it needs."""
     unknown = replace(case, network=Network(case.network.sites, case.network.links))
-    return unknown.problem(latency_ms=None if latency_factor is None else latency_factor * first.latency_ms)
+    return unknown.problem(model, latency_ms=None if latency_factor is None else latency_factor * first.latency_ms)
 
 
 def discovered(problem: Problem, plan: Plan) -> bool:

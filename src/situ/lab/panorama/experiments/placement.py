@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from situ.lab.panorama.experiments.claims import Judge
 from situ.lab.panorama.experiments.measure import HERE, MeasuredPlan, measured
 from situ.lab.panorama.experiments.sweeps import EFFORTS, EVERYTHING, Sweep, sweeps
 from situ.lab.panorama.experiments.table import Curve, Metric, curves
+from situ.placement.cost_models import COST_MODELS
 
 LABELS: dict[Metric, str] = {
     "factor": "transmission factor",
@@ -62,15 +64,15 @@ SHOWN = {
     "11d": Shown("Fraud: growing networks", "fraud scale", "factor", claims.fraud_scale, log_x=True),
 }
 
-#: Plans that were made, by sweep, scale and seed: two figures may show the same plans, which take minutes to make.
-_made: dict[tuple[str, Scale, int], list[MeasuredPlan]] = {}
+#: Plans that were made, by sweep, cost model, scale and seed: two figures may show the same plans, which take minutes.
+_made: dict[tuple[str, str, Scale, int], list[MeasuredPlan]] = {}
 
 
-def figure(name: str, scale: Scale, seed: int, say: Say) -> Figure:
-    """The figure of that name."""
+def figure(name: str, scale: Scale, seed: int, say: Say, cost: Literal["coverage", "paper"] = "coverage") -> Figure:
+    """The figure of that name, with the plans and costs of a cost model."""
     shown, effort = SHOWN[name], EFFORTS[scale]
-    sweep = sweeps(effort)[shown.sweep]
-    key = shown.sweep, scale, seed
+    sweep = sweeps(effort)[shown.sweep].by(COST_MODELS[cost])
+    key = shown.sweep, cost, scale, seed
     if key not in _made:
         _made[key] = plans(sweep, seed, say)
     rows = _made[key]

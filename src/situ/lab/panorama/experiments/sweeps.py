@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from situ.lab.figure import FULL, QUICK
 from situ.lab.panorama.experiments.cases import CaseShape
 from situ.lab.panorama.experiments.measure import Setting
+from situ.placement.problem import CostModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,13 @@ class Sweep:
     real: tuple[Setting, ...]
     cases: int
     real_cases: int
+
+    def by(self, model: CostModel) -> Sweep:
+        """The same with the plans, and costs, of a cost model."""
+        antennas, real = (
+            tuple(replace(each, model=model) for each in settings) for settings in (self.antennas, self.real)
+        )
+        return replace(self, antennas=antennas, real=real)
 
     def runs(self, seed: int) -> Iterable[tuple[Setting, int]]:
         """Every setting, with every seed."""

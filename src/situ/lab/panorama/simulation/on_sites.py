@@ -18,9 +18,10 @@ from situ.io.rows.conform import conform
 from situ.lab.panorama.simulation.events import Occurred
 from situ.placement.plan import Placed
 from situ.placement.problem import Problem
-from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
+from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.deployment import Deployment
 from situ.runtime.sites.messages import LogName
+from situ.runtime.sites.operator_places import operator_places
 from situ.runtime.sites.relays import LinkCounts
 from situ.runtime.sites.rows import read_rows, times_us
 from situ.runtime.sites.settings import Settings
@@ -59,14 +60,8 @@ def run_on_sites(
 ) -> SitesRun:
     """Run a plan on events that occur, from the epoch on, at the times that they have. All streams are live."""
     names = problem.network.names
-    operators = {
-        operator.name: OperatorPlace(
-            names[where.site],
-            tuple(tuple(operator.events[n] for n in step) for step in where.steps) if len(where.steps) > 1 else (),
-        )
-        for operator, where in zip(problem.operators, placed, strict=True)
-    }
     sources = {event: tuple(sorted(names[site] for site in of.sites)) for event, of in problem.sources.items()}
+    operators = operator_places(problem, placed, sources)
     plan = DeployedPlan(1, text, sources, operators, (names[problem.root],), live=frozenset(sources), bounded=True)
     plan = with_ways(plan, problem.network)
     pieces, due = {}, {}

@@ -152,6 +152,7 @@ class SparkQueries:
         return self._engine.directory / f"version-{version}"
 
     def _started(self, version: int, plan: str) -> SiteQuery:
+        from situ.runtime.spark.session.errors import spark_errors
         from situ.runtime.spark.site_query import SiteQuery
 
         if self._session is None:
@@ -160,7 +161,8 @@ class SparkQueries:
         query = SiteQuery(
             self._session, plan, self._logs, self._checkpoint(version), self._hand_over, self._engine.trigger_ms
         )
-        query.start()
+        with spark_errors(f"the query of version {version} does not start"):
+            query.start()
         self._say(f"the query of version {version} runs on Spark after {time.perf_counter() - begun:.1f} s")
         return query
 
@@ -197,11 +199,8 @@ class SparkQueries:
 
 def _is_gone(error: Exception) -> bool:
     """Whether Spark's Java process is there no more."""
-    text = f"{type(error).__name__} {error}"
-    return any(
-        word in text
-        for word in ("Py4JNetworkError", "Connection refused", "Java process has ended", "stopped SparkContext")
-    )
+    text = f"{type(error).__name__} {error} {type(error.__cause__).__name__}"
+    return any(word in text for word in _GONE)
 
 
 def _gone_in_words(error: Exception) -> str:

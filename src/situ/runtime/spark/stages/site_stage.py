@@ -120,6 +120,12 @@ class SiteStage:
         about = watermarks.table().replace_schema_metadata({_SHARDS: str(self.shards).encode()})
         return StageStep(pack(flow.snapshot() | {_WATERMARKS: about}), made, None)
 
+    def prepare(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Compile, in a worker that has nothing to do yet, what its first batch needs. Nothing is made of `batches`."""
+        for _ in batches:
+            self.step(OneTask.shard, None, [])
+        yield from ()
+
     def _require_shards(self, tables: Mapping[str, pa.Table]) -> None:
         shards = int(tables[_WATERMARKS].schema.metadata[_SHARDS])
         if shards != self.shards:
