@@ -141,11 +141,13 @@ def seeds(count: int, block: int) -> list[Any]:
 
 @pytest.mark.parametrize("block", seeds(60, 60))
 def test_rules_that_run_as_one_find_what_each_finds(block: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some of them a few events at a time, as where there are many pairs of a rule and an event."""
+    """Some of them a few events at a time, or without gathering their columns, as where there are many pairs of a rule
+    and an event."""
     joint = complex_events = 0
     for seed in block:
         rng = random.Random(seed)
         monkeypatch.setattr("situ.flow.family.PAIRS_AT_ONCE", rng.choice([5, 1 << 22]))
+        monkeypatch.setattr("situ.kernel.state.store._MANY_PAIRS", 4096 * (seed % 2))
         scenario = some_scenario(seed, most=14, duplicates=seed % 4 == 0)
         query = rules_like(scenario, rng)
         graph = resolved(query)
@@ -167,12 +169,15 @@ def test_rules_that_run_as_one_find_what_each_finds(block: range, monkeypatch: p
 
 
 @pytest.mark.parametrize("block", seeds(20, 20))
-def test_rules_that_run_as_one_in_pieces_with_restarts_come_and_go(block: range) -> None:
+def test_rules_that_run_as_one_in_pieces_with_restarts_come_and_go(
+    block: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a restart rules may be gone, and others there: those that stay find what they find by themselves, and those
     that come what an engine finds that begins then."""
     complex_events = 0
     for seed in block:
         rng = random.Random(seed)
+        monkeypatch.setattr("situ.kernel.state.store._MANY_PAIRS", 4096 * (seed % 2))
         scenario = some_scenario(seed, most=14, duplicates=seed % 4 == 0)
         query = rules_like(scenario, rng)
         graph = resolved(query)

@@ -12,6 +12,7 @@ import pytest
 
 import situ
 from situ.core.time import END
+from situ.kernel.matching import dead_ends
 from situ.kernel.matching.dead_ends import DeadEnds
 
 STREAM = "stream E(key int, kind int, v int, ts int) time ts in s\n"
@@ -46,14 +47,16 @@ def test_nothing_is_lost(pattern: str, policy: str, monkeypatch: pytest.MonkeyPa
     text = f"{STREAM} subscribe S detect {pattern} assign a = a.v, b = b.v, key = a.key group by key {policy}"
     tables = [rows(random.Random(seed), 60) for seed in range(2)]
     pieces = (1000, 13, 1)
+    monkeypatch.setattr(dead_ends, "_RARE", 0)  # whatever comes, one looks
     pruned = [found(text, table, piece) for table in tables for piece in pieces]
     monkeypatch.setattr(DeadEnds, "of", lambda *_: None)
     assert pruned == [found(text, table, 1000) for table in tables for _ in pieces]
     assert sum(answer.total() for answer in pruned) > 0
 
 
-def test_what_leads_nowhere() -> None:
+def test_what_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """a b a b, c only in the first group; a b of the second one would be no match, but for what may still come."""
+    monkeypatch.setattr(dead_ends, "_RARE", 0)
     steps = DeadEnds(np.array([1, 2, 4], np.uint64), window_us=10)
     accepted = np.array([1, 2, 4, 1, 2, 1], np.uint64)
     group, time = np.array([0, 0, 0, 1, 1, 0]), np.array([0, 1, 2, 3, 4, 5])
@@ -61,6 +64,17 @@ def test_what_leads_nowhere() -> None:
     assert steps.without(accepted, in_order, group, 2, time, END).tolist() == [1, 2, 4, 0, 0, 0]
     assert steps.without(accepted, in_order, group, 2, time, 14).tolist() == [1, 2, 4, 1, 2, 1]
     assert steps.without(accepted, in_order, group, 2, time, 15).tolist() == [1, 2, 4, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("ends", "is_left_out"), [(1, True), (2, False)])
+def test_one_looks_only_where_a_step_is_rare(ends: int, is_left_out: bool) -> None:
+    """Nine a and nine b in a group that has no c, and one c or two of another group."""
+    accepted = np.array([1] * 9 + [2] * 9 + [4] * ends, np.uint64)
+    group, time = np.array([0] * 18 + [1] * ends), np.arange(18 + ends)
+    left = DeadEnds(np.array([1, 2, 4], np.uint64), window_us=100).without(
+        accepted, np.arange(18 + ends), group, 2, time, END
+    )
+    assert left.tolist() == ([0] * 18 + [4] if is_left_out else accepted.tolist())
 
 
 @pytest.mark.parametrize(

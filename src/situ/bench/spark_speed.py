@@ -19,23 +19,29 @@ from situ.bench.hand_written_sql import time_sql
 from situ.bench.measure import STREAMING_CONF, WARM_RUNS, Disagreement, Timed, TimeQuery
 from situ.bench.sections import Say
 from situ.bench.sections import main as show
-from situ.bench.spark import time_on_spark
+from situ.bench.spark import time_on_dataframe, time_on_spark
 from situ.bench.spark_streaming import empty_micro_batch_ms, time_streaming
 from situ.bench.suite import Bar, BenchFigure
 from situ.bench.workload import FILES, Pattern, Workload, cache_directory, events, query_text, stream_on_disk
 from situ.runtime.spark.inputs.own_files import SETTING
 from situ.runtime.spark.session.session import borrowed_session
+from situ.runtime.spark.session.sliced_keys import SETTING as KEYS
 
-#: How files are read: by Spark, as a DataFrame, or by situ itself.
-DATAFRAME, OWN = "DataFrame", "own source"
-_WAYS = {DATAFRAME: "spark", OWN: "slices"}
+#: How events come: as rows of a DataFrame, which Spark reads and hands over; as a DataFrame in which situ finds the
+#: files; or as files that are named to situ. Each with the setting that says so.
+DATAFRAME, FILES_OF_DATAFRAME, OWN = "DataFrame", "DataFrame of files", "own source"
+_WAYS: dict[str, tuple[str, Callable[[SparkSession], TimeQuery]]] = {
+    DATAFRAME: ("spark", time_on_dataframe),
+    FILES_OF_DATAFRAME: ("slices", time_on_dataframe),
+    OWN: ("slices", time_on_spark),
+}
 
 #: Workload, and how many times the speed of hand-written SQL each way must reach. `rising` and `each` have more
 #: candidates than beside FlinkCEP, and shorter windows.
 BESIDE_SQL: tuple[tuple[Workload, dict[str, float]], ...] = (
-    (Workload(Pattern.NEXT, types=3), {DATAFRAME: 2.0, OWN: 3.0}),
-    (Workload(Pattern.NEXT, types=3, events=32_000_000), {DATAFRAME: 2.5, OWN: 4.0}),
-    (Workload(Pattern.NEXT, events=32_000_000), {DATAFRAME: 1.2, OWN: 1.7}),
+    (Workload(Pattern.NEXT, types=3), {DATAFRAME: 2.0, FILES_OF_DATAFRAME: 2.0, OWN: 3.0}),
+    (Workload(Pattern.NEXT, types=3, events=32_000_000), {DATAFRAME: 2.5, FILES_OF_DATAFRAME: 2.5, OWN: 4.0}),
+    (Workload(Pattern.NEXT, events=32_000_000), {DATAFRAME: 1.2, FILES_OF_DATAFRAME: 1.2, OWN: 1.7}),
     (Workload(Pattern.RISING, types=10, window_ms=100_000), {OWN: 5.0}),
     (Workload(Pattern.EACH, types=10, window_ms=100_000), {OWN: 5.0}),
 )
@@ -49,16 +55,21 @@ def _best(run: Callable[[], Timed]) -> Timed:
     return min(warm, key=lambda timed: timed.seconds)
 
 
-def _read_by(spark: SparkSession, way: str, run: TimeQuery, text: str, directory: Path) -> Callable[[], Timed]:
+def _read_by(
+    spark: SparkSession, way: str, text: str, directory: Path, run: TimeQuery | None = None
+) -> Callable[[], Timed]:
+    """Runs a query on events that come in a way; `run`: as a stream."""
+    setting, in_batch = _WAYS[way]
+
     def timed() -> Timed:
-        spark.conf.set(SETTING, _WAYS[way])
-        return run(text, directory)
+        spark.conf.set(SETTING, setting)
+        return (run or in_batch(spark))(text, directory)
 
     return timed
 
 
 def beside_sql(say: Say) -> Iterator[BenchFigure]:
-    """Both ways to read files beside hand-written SQL, in one session."""
+    """All ways in which events come beside hand-written SQL, in one session."""
     with borrowed_session() as spark:
         for workload, bars in BESIDE_SQL:
             name = f"{workload.pattern.value}, {workload.types} types, {workload.events:,} events"
@@ -66,7 +77,7 @@ def beside_sql(say: Say) -> Iterator[BenchFigure]:
             directory = stream_on_disk(workload, cache_directory())
             peer = _best(partial(time_sql, spark, workload, directory))
             for way, least in bars.items():
-                timed = _best(_read_by(spark, way, time_on_spark(spark), query_text(workload), directory))
+                timed = _best(_read_by(spark, way, query_text(workload), directory))
                 if timed.matches != peer.matches:
                     found = f"in the same events situ finds {timed.matches:,} matches and SQL {peer.matches:,}"
                     raise Disagreement(found, remedy=f"The query: {query_text(workload)}")
@@ -85,7 +96,7 @@ def fixed_cost(say: Say) -> Iterator[BenchFigure]:
     directory = stream_on_disk(workload, cache_directory())
     with borrowed_session() as spark:
         for way in _WAYS:
-            timed = _best(_read_by(spark, way, time_on_spark(spark), query_text(workload), directory))
+            timed = _best(_read_by(spark, way, query_text(workload), directory))
             name = f"spark: a thousand events, {way}"
             yield BenchFigure(
                 name, round(timed.seconds, 3), "s", "warm", {"seconds": timed.seconds}, Bar("at most", 0.4)
@@ -100,8 +111,8 @@ def streams(say: Say) -> Iterator[BenchFigure]:
         say(name)
         text, directory = query_text(workload), stream_on_disk(workload, cache_directory())
         with borrowed_session(conf=STREAMING_CONF) as spark:
-            batch = _best(_read_by(spark, OWN, time_on_spark(spark), text, directory))
-            timed = _best(_read_by(spark, OWN, time_streaming(spark), text, directory))
+            batch = _best(_read_by(spark, OWN, text, directory))
+            timed = _best(_read_by(spark, OWN, text, directory, time_streaming(spark)))
         measured = {"seconds": timed.seconds, "seconds_of_batch": batch.seconds}
         detail = f"{timed.seconds:.2f} s, as a batch {batch.seconds:.2f} s"
         share = round(100 * batch.seconds / timed.seconds)
@@ -121,19 +132,22 @@ def empty_micro_batch(say: Say) -> Iterator[BenchFigure]:
 
 
 def hot_key(say: Say) -> Iterator[BenchFigure]:
-    """A key with 90% of the events, against keys that are alike."""
-    say("spark: a key with 90% of the events")
+    """A key with 90% of the events, against keys that are alike. Those of a DataFrame are divided by slices of time
+    only where one is hot, as the session's setting says."""
     text = query_text(HOT)
     with borrowed_session() as spark:
-        run = time_on_spark(spark)
-        even = _best(_read_by(spark, OWN, run, text, stream_on_disk(HOT, cache_directory())))
-        hot = _best(_read_by(spark, OWN, run, text, hot_stream_on_disk(HOT, cache_directory())))
-    measured = {"seconds": hot.seconds, "seconds_of_even": even.seconds}
-    detail = f"{hot.seconds:.2f} s, keys that are alike {even.seconds:.2f} s"
-    yield BenchFigure(
-        "spark: a key with 90% of the events, own source", round(hot.seconds / even.seconds, 2), "x", detail, measured,
-        Bar("at most", 1.3),
-    )  # fmt: skip
+        for way in (OWN, DATAFRAME):
+            say(f"spark: a key with 90% of the events, {way}")
+            spark.conf.set(KEYS, "whole")
+            even = _best(_read_by(spark, way, text, stream_on_disk(HOT, cache_directory())))
+            spark.conf.set(KEYS, "slices")
+            hot = _best(_read_by(spark, way, text, hot_stream_on_disk(HOT, cache_directory())))
+            measured = {"seconds": hot.seconds, "seconds_of_even": even.seconds}
+            detail = f"{hot.seconds:.2f} s, keys that are alike {even.seconds:.2f} s"
+            yield BenchFigure(
+                f"spark: a key with 90% of the events, {way}", round(hot.seconds / even.seconds, 2), "x", detail,
+                measured, Bar("at most", 1.3),
+            )  # fmt: skip
 
 
 def hot_stream_on_disk(workload: Workload, cache: Path) -> Path:

@@ -261,7 +261,8 @@ class RuleFamily:
             of_rules = pa.array(rules)
             return taken | {name: self._constant_columns[names.index(name)].take(of_rules) for name in own}
 
-        return Batch(batch.times[rows], {RULE: pa.array(rules)}, load, marks=Marks(self._tests[type_].numbers, bits))
+        marks = Marks(self._tests[type_].numbers, bits)
+        return Batch(batch.times[rows], {RULE: pa.array(rules)}, load, marks=marks, of=(batch, rows))
 
     @property
     def _constant_columns(self) -> list[pa.Array]:

@@ -33,6 +33,8 @@ from situ.kernel.state.snapshot import digest_of
 
 _PORT = b"situ.port"
 _LOWS = "low watermarks"
+#: How much memory is in use is asked after so many events. Operators that are about to take much ask by themselves.
+_ASK_AFTER = 1 << 14
 
 
 def operators_in(tables: Mapping[str, pa.Table]) -> set[str]:
@@ -73,6 +75,7 @@ class Flow:
         self._families: dict[FamilyKey, list[FamilyNode]] = {}
         self.nodes: dict[str, Node] = {}
         self._levels: dict[int, dict[int, Node]] = {}
+        self._unasked = _ASK_AFTER
         joint = self._joint_rules()
         for name in self.programs:
             if name in joint:
@@ -230,21 +233,22 @@ class Flow:
             else:
                 steps.append((node, step))
 
-        def run(node: Node, step: NodeStep) -> dict[str, Produced]:
-            if step.inputs:
-                self.memory.require(
-                    0, node.names[0], f"with the state of {len(self.nodes):,} rules", "Run fewer rules or keys at once."
-                )
-            return node.process(step)
-
         if len(steps) > 1 and self.threads > 1 and events >= WORTH_A_THREAD:
             with ThreadPoolExecutor(self.threads) as pool:
-                results = list(pool.map(run, *zip(*steps, strict=True)))
+                results = list(pool.map(self._run, *zip(*steps, strict=True)))
         else:
-            results = [run(node, step) for node, step in steps]
+            results = [self._run(node, step) for node, step in steps]
         for made in results:
             produced |= made
         return produced
+
+    def _run(self, node: Node, step: NodeStep) -> dict[str, Produced]:
+        self._unasked += sum(map(len, step.inputs.values()))
+        if self._unasked >= _ASK_AFTER:
+            self._unasked = 0
+            cause = f"with the state of {len(self.nodes):,} rules"
+            self.memory.require(0, node.names[0], cause, "Run fewer rules or keys at once.")
+        return node.process(step)
 
     def _hits(self, node: Node, event_type: str, batch: Batch, known: dict[int, Hits]) -> Hits | None:
         """What the index says of a batch, for a node that wants to know; asked once for each batch. What Spark has

@@ -22,6 +22,10 @@ def judge_lateness(times: I64, stream: Stream, latest_us: int, passed_us: int) -
     >>> late.tolist(), limits.tolist()
     ([False, True, False], [0, 90, 90])
     """
+    if len(times) == 1:  # most rows that come one by one
+        limit = max(passed_us, BEGINNING if latest_us == BEGINNING else latest_us - stream.watermark_us)
+        limits = np.array([limit])
+        return times < limits, limits
     before = latest(times, latest_us)
     limits = np.where(before == BEGINNING, BEGINNING, before - stream.watermark_us)
     limits = np.maximum(limits, passed_us)

@@ -114,8 +114,8 @@ FIRED = np.dtype(
     align=True,
 )
 #: Per group: its first partial match, how many it has, the next position, the number of selections opened, with `once`
-#: the position at which the only match starts that may stay (-1: not known yet), and whether silences that come first
-#: have begun.
+#: the position at which the only match starts that may stay (-1: not known yet), whether silences that come first have
+#: begun, and for programs that are sequences the tests that its partial matches wait for, as bits, or more than these.
 GROUP = np.dtype(
     [
         ("head", np.int32),
@@ -124,6 +124,7 @@ GROUP = np.dtype(
         ("selections", np.int64),
         ("living", np.int64),
         ("begun", np.int64),
+        ("awaited", np.uint64),
     ]
 )
 Runs: TypeAlias = Any  # np.ndarray of RUN

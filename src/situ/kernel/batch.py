@@ -18,6 +18,7 @@ from situ.core.types import TIMESTAMP_ARROW
 from situ.graph.expressions import Attribute, Expression, GroupKey, walk
 from situ.kernel.arrays import I64, U64
 from situ.kernel.columns.evaluate import Rows, evaluate_condition
+from situ.kernel.columns.values import Column
 from situ.kernel.matching.order import is_sorted, total_order
 
 #: Columns of every complex event beside its attributes: the extent of its atomic events, where streams have locations.
@@ -55,6 +56,8 @@ class Batch:
 
     `is_whole`: nothing can be loaded. What such a batch lacks, tests read that Spark judged before the events came.
     `marks`: what is known of all tests that are asked of the batch, in a form that costs little for each event.
+    `of`: the events are those of another batch, each once for every rule that it concerns; that batch, and their rows
+    in it. Columns need not be made longer for this.
     """
 
     times: I64
@@ -64,7 +67,9 @@ class Batch:
     accepted: dict[tuple[Expression, ...], I64] = field(default_factory=dict)
     is_whole: bool = False
     marks: Marks | None = None
+    of: tuple[Batch, I64] | None = None
     _latest: int | None = None
+    _read: dict[Expression, Column] = field(default_factory=dict)
 
     @property
     def latest(self) -> int:
@@ -118,7 +123,7 @@ class Batch:
         """Where conditions on the single event (alias `this`) hold; None: everywhere. Computed once per batch."""
         if not conditions:
             return None
-        mask = self.masks.get(conditions)  # to hash conditions takes as long as to judge a few rows
+        mask = self.masks.get(conditions) if self.masks else None  # to hash conditions takes as long as to judge rows
         if mask is not None:
             return mask
         if self.marks is not None:
@@ -128,7 +133,7 @@ class Batch:
             mask[self.accepted[conditions]] = True
         else:
             rows = BatchRows(self)
-            judged = [evaluate_condition(condition, rows, **calls) for condition in conditions]
+            judged = [evaluate_condition(condition, rows, **calls, read=self._read) for condition in conditions]
             mask = np.logical_and.reduce(judged) if len(judged) > 1 else judged[0]
         self.masks[conditions] = mask
         return mask
@@ -147,6 +152,8 @@ class Batch:
 
     def knows_few(self, tests: Sequence[tuple[Expression, ...]]) -> bool:
         """Whether it is known which rows fulfil these tests, and that they are few."""
+        if not self.accepted:
+            return not tests
         known = [self.accepted.get(conditions) for conditions in tests]
         rows = [len(accepted) for accepted in known if accepted is not None]
         return len(rows) == len(known) and 4 * sum(rows) <= len(self)

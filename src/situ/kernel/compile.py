@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias, assert_never
 
 from situ.core.errors import QueryError
+from situ.core.identity_cache import IdentityCache
 from situ.core.memory import MemoryBudget
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Aggregation, Join
@@ -18,7 +19,7 @@ from situ.kernel.join_operator import JoinOperator
 from situ.kernel.operator import Chosen, Conditions, Context, RunningOperator, attributes_read
 from situ.kernel.pattern_operator import PatternOperator
 from situ.kernel.program.pattern_program import PatternProgram
-from situ.kernel.program.shape import Shape, Shaped, is_of_template, shaped, template_context
+from situ.kernel.program.shape import Shaped, is_of_template, shaped, template_context
 from situ.kernel.program.tally_program import TallyProgram
 from situ.kernel.program.window_program import AggregationProgram, JoinProgram
 from situ.kernel.tally_operator import TallyOperator
@@ -41,7 +42,12 @@ def compile_operator(context: Context) -> RuleProgram:
 
 
 #: What programs of templates differ in: the shape, the length of slices of time, and whether order matters.
-_TemplateKey: TypeAlias = tuple[Shape, int | None, bool]
+_TemplateKey: TypeAlias = tuple[int, int | None, bool]
+
+#: What so many rules ask of single events, and the columns that they read. Of thousands of rules one changes, and the
+#: others are not looked through again.
+_TESTS: IdentityCache[Shaped, None, dict[str, tuple[Conditions, ...]]] = IdentityCache(most=1 << 15)
+_COLUMNS: IdentityCache[Shaped, object, dict[str, frozenset[str]]] = IdentityCache(most=1 << 15)
 
 
 class Programs(Mapping[str, RuleProgram]):
@@ -100,7 +106,7 @@ class Programs(Mapping[str, RuleProgram]):
         if rule is None:
             return self[name]
         if name not in self._template_of:
-            key = rule.shape, context.slice_us, context.ordered
+            key = id(rule.shape), context.slice_us, context.ordered  # shapes that are equal are one object
             if key not in self._templates:
                 self._templates[key] = compile_operator(template_context(context, rule))
             self._template_of[name] = self._templates[key]
@@ -108,16 +114,27 @@ class Programs(Mapping[str, RuleProgram]):
 
     def tests(self, name: str) -> dict[str, tuple[Conditions, ...]]:
         """For each input type, what a rule asks of single events; as its program says it, by that of its shape."""
-        rule, of_types = self.shaped(name), self.template(name).tests()
+        rule = self.shaped(name)
         if rule is None:
-            return of_types
-        return {type_: tuple(map(rule.own, tests)) for type_, tests in of_types.items()}
+            return self[name].tests()
+
+        def own() -> dict[str, tuple[Conditions, ...]]:
+            return {type_: tuple(map(rule.own, tests)) for type_, tests in self.template(name).tests().items()}
+
+        return _TESTS.get(rule, None, own)
 
     def columns_read(self, name: str, judged: Collection[Conditions] = ()) -> dict[str, frozenset[str]]:
         """The columns of each input type that a rule always reads, if some of its tests have been judged already; as
         its program says it, by that of its shape."""
-        if self.shaped(name) is None:
+        rule, context = self.shaped(name), self.contexts[name]
+        if rule is None:
             return self[name].columns_read(judged)
+        if judged:
+            return self._columns_read(name, judged)
+        read_of = context.slice_us, context.ordered, context.located, [context.schemas[name] for name in context.inputs]
+        return _COLUMNS.get(rule, read_of, lambda: self._columns_read(name, judged))
+
+    def _columns_read(self, name: str, judged: Collection[Conditions]) -> dict[str, frozenset[str]]:
         template, schemas = self.template(name), self.contexts[name].schemas
         tests = [(type_, c) for type_, conditions in self.tests(name).items() for c in conditions if c not in judged]
         tested = attributes_read([(part, {THIS: type_}) for type_, c in tests for part in c], schemas)

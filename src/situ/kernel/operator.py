@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from situ.core.functions import Functions
-from situ.core.types import INT, TIMESTAMP, Type, to_arrow
+from situ.core.identity_cache import IdentityCache
+from situ.core.types import INT, TIMESTAMP, to_arrow
 from situ.graph.expressions import Aggregate, Attribute, Expression, WholeEvent, children
 from situ.graph.operators import Operator, OperatorGraph, Schema
 from situ.graph.query import Stream
@@ -75,6 +76,16 @@ class Context:
     def located(self) -> bool:
         return any(input_.located for input_ in self.inputs.values())
 
+    @cached_property
+    def empty_columns(self) -> dict[str, pa.Array]:
+        """The columns of complex events, without any: an operator that finds nothing is what happens most."""
+        columns = {name: pa.array([], to_arrow(type_)) for name, type_ in self.operator.schema.attributes}
+        if self.located:
+            columns |= {name: pa.array([], pa.float64()) for name in EXTENT}
+        if self.provenance:
+            columns |= {"_selection": pa.array([], pa.int64()), ORIGINS: pa.array([], ORIGIN_LIST)}
+        return columns
+
     @property
     def shared_order(self) -> tuple[str, ...]:
         """The input types among which a shared attribute decides ties before the types do; none, or several."""
@@ -113,18 +124,28 @@ Chosen: TypeAlias = Mapping[tuple[object, ...], Collection[int]]
 
 def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
     """The context of every operator, in the graph's order."""
+    return dict(_CONTEXTS.get(graph, (functions, provenance), lambda: _contexts_of(graph, functions, provenance)))
+
+
+#: The contexts of the last graphs: whoever compares two plans asks for those of both again.
+_CONTEXTS: IdentityCache[OperatorGraph, tuple[Functions, bool], dict[str, Context]] = IdentityCache(most=4)
+
+
+def _contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
     order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
     ties = {s.name: tie_attributes(s) for s in graph.streams}
     ties |= {o.name: o.schema.names for o in graph.operators}
     located = {s.name: s.location is not None for s in graph.streams}
     shared = {s.name for s in graph.streams if s.shared}
     contexts = {}
+    inputs_of: dict[tuple[str, ...], dict[str, InputType]] = {}  # of thousands of rules, most read the same
     for operator in graph.operators:
-        ranked = sorted(operator.inputs, key=order.__getitem__)
-        inputs = {
-            name: InputType(name, graph.schemas[name], rank, ties[name], located[name], name in shared)
-            for rank, name in enumerate(ranked)
-        }
+        if operator.inputs not in inputs_of:
+            inputs_of[operator.inputs] = {
+                name: InputType(name, graph.schemas[name], rank, ties[name], located[name], name in shared)
+                for rank, name in enumerate(sorted(operator.inputs, key=order.__getitem__))
+            }
+        inputs = inputs_of[operator.inputs]
         located[operator.name] = any(input_.located for input_ in inputs.values())
         contexts[operator.name] = Context(
             operator, inputs, graph.schemas, functions, provenance, start_us=graph.start_us
@@ -213,19 +234,7 @@ def complex_events(context: Context, times: I64, columns: Mapping[str, pa.Array]
 
 
 def no_events(context: Context) -> Batch:
-    columns = _empty_columns(context.operator.schema.attributes, context.located, context.provenance)
-    return Batch(np.zeros(0, np.int64), columns.copy())
-
-
-@lru_cache(maxsize=1024)
-def _empty_columns(attributes: tuple[tuple[str, Type], ...], located: bool, provenance: bool) -> dict[str, pa.Array]:
-    """Empty columns of complex events, made once: an operator that finds nothing is what happens most."""
-    columns = {name: pa.array([], to_arrow(type_)) for name, type_ in attributes}
-    if located:
-        columns |= {name: pa.array([], pa.float64()) for name in EXTENT}
-    if provenance:
-        columns |= {"_selection": pa.array([], pa.int64()), ORIGINS: pa.array([], ORIGIN_LIST)}
-    return columns
+    return Batch(np.zeros(0, np.int64), context.empty_columns.copy())
 
 
 #: Who an atomic event is: the number of a row among those of its source in a stream; and when it happened.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -64,7 +64,8 @@ class WindowContent:
         self.counted = GroupIndex()
         self.counts, self.closed = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.retained = empty_store(self.context, steps.stored)
-        self.retained.columns |= {f"_in {alias}": pa.array([], pa.bool_()) for alias in steps.conditions}
+        marks = {f"_in {alias}": pa.array([], pa.bool_()) for alias in steps.conditions}
+        self.retained = replace(self.retained, columns={**self.retained.columns, **marks})
         self.closed_before = BEGINNING
 
     def add(self, inputs: Mapping[str, Batch]) -> tuple[Store, GroupIndex]:
@@ -235,7 +236,7 @@ class WindowContent:
 
     def _tables(self, events: Store, groups: I64) -> dict[str, pa.Table]:
         numbers = {"type_rank": events.type_rank, "time": events.time, "position": events.position}
-        waiting = pa.table({name: pa.array(values) for name, values in numbers.items()} | events.columns)
+        waiting = pa.table({name: pa.array(values) for name, values in numbers.items()} | dict(events.columns))
         counted = {f"key {i}": key for i, key in enumerate(self.counted.keys(groups, self._key_types))}
         counted |= {"count": pa.array(self.counts[groups]), "closed": pa.array(self.closed[groups])}
         until = pa.table({"closed_before": pa.array([self.closed_before], pa.int64())})

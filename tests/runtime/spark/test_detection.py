@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import situ
 from situ.core.functions import Functions
 from situ.runtime.embedded import Engine
+from situ.runtime.spark.inputs.little import SETTING as ONE_TASK
 
 pytestmark = [pytest.mark.slow, pytest.mark.connect]
 
@@ -234,7 +235,12 @@ def test_one_scan_and_one_shuffle_for_several_subscriptions(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     readings(spark, (1, 2.0, 0)).write.parquet(str(tmp_path / "readings"))
-    detection = situ.detect(QUERY, {"Reading": spark.read.parquet(str(tmp_path / "readings"))})
+    df = spark.read.parquet(str(tmp_path / "readings")).filter("true or rand() < 2")  # else situ reads the files itself
+    spark.conf.set(ONE_TASK, "0")
+    try:
+        detection = situ.detect(QUERY, {"Reading": df})
+    finally:
+        spark.conf.unset(ONE_TASK)
     detection.found.explain()
     plan = capsys.readouterr().out
     assert plan.count("FileScan parquet") == 1

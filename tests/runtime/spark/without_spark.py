@@ -14,6 +14,7 @@ from situ.io.rows.conform import conform
 from situ.kernel.batch import Batch
 from situ.runtime.spark.plan.partitioning import OneTask
 from situ.runtime.spark.plan.plan import Read, plan_on_spark
+from situ.runtime.spark.plan.sliced_keys import with_sliced_keys
 from situ.runtime.spark.session.functions import functions_used
 from situ.runtime.spark.stages.batch_stage import MARKS_PER_COLUMN, Packer, StageRun, mark_columns
 from situ.runtime.spark.stages.output import KINDS, TaggedOutput
@@ -22,8 +23,10 @@ from situ.runtime.spark.stages.shards import begin_packets
 
 def detect_without_spark(graph: OperatorGraph, tables: dict[str, pa.Table], rng: random.Random) -> pa.Table:
     """The tagged table of a query, with all definitions. Rows come in any order, in any number of partitions and
-    batches; shards come to tasks at random."""
+    batches; keys are whole, or in slices of time; shards come to tasks at random."""
     plan = plan_on_spark(graph, most_in_catalyst=rng.choice([0, 100]), tallies=False)
+    if per_window := rng.choice([0, 1, 2]):
+        plan = with_sliced_keys(plan, per_window)
     output = output_without_spark(graph)
     shards = rng.choice([1, 2, 5, 40])
     moving_shards = rng.choice([1, 2, 5])

@@ -91,14 +91,15 @@ def evaluate_condition(
     *,
     functions: Functions = default_functions,
     errors: Counter[str] | None = None,
+    read: dict[Expression, Column] | None = None,
 ) -> Mask:
-    """Where a condition holds; a null is as good as false.
+    """Where a condition holds; a null is as good as false. `read` has what other conditions have read of these rows.
 
     >>> rows = EventRows("a", pa.record_batch({"x": pa.array([1, None, 3])}), pa.nulls(3))
     >>> evaluate_condition(Binary("<", Attribute("a", "x"), Literal(2)), rows)
     array([ True, False, False])
     """
-    evaluation = _Evaluation(rows, functions, Counter() if errors is None else errors)
+    evaluation = _Evaluation(rows, functions, Counter() if errors is None else errors, {} if read is None else read)
     holds = evaluation.where(expression, True)
     return holds if len(holds) == rows.length else np.repeat(holds, rows.length)
 

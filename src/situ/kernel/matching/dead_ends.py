@@ -19,6 +19,9 @@ from situ.kernel.matching.machine import jit
 from situ.kernel.operator import Context
 from situ.kernel.program.program import Program
 
+#: A step is rare if one before it has more than so many times as many events.
+_RARE = 8
+
 
 @dataclass(frozen=True, slots=True)
 class DeadEnds:
@@ -44,13 +47,26 @@ class DeadEnds:
         return cls(bits, within.micros)
 
     def without(self, accepted: U64, order: I64, group: I64, groups: int, time: I64, before: int) -> U64:
-        """The tests that accept each event, without those of steps that lead nowhere. `order` has each group in its
-        order; no event before `before` will come any more."""
+        """The tests that accept each event, without those of steps that lead nowhere, where it is likely that there
+        are many. `order` has each group in its order; no event before `before` will come any more."""
+        if not self._is_rare(accepted):
+            return accepted
         left = np.zeros(len(accepted), np.uint64)
         following = np.full((groups, len(self.steps)), END)
         horizon = END if before == END else max(before - self.window_us, BEGINNING)
         _walk_back(order, group, time, accepted, self.steps, self.window_us, horizon, following, left)
         return left
+
+    def _is_rare(self, accepted: U64) -> bool:
+        """Whether some step has far fewer events than one before it: else most events lead somewhere, and the matches
+        that exist cost more than the partial ones that do not end."""
+        most = 0
+        for step in self.steps:
+            events = int(np.count_nonzero(accepted & step))
+            if events * _RARE < most:
+                return True
+            most = max(most, events)
+        return False
 
 
 @jit

@@ -137,6 +137,9 @@ def _records(dtype: np.dtype[Any], size: int) -> Any:
     return records.view(np.recarray) if numba.config.DISABLE_JIT else records  # type: ignore[attr-defined]
 
 
+_NONE_FIRED = _records(FIRED, 0)
+
+
 def _grown(records: Any, size: int, used: int) -> Any:
     """Records with room for `size` of them; those in use are kept."""
     larger = _records(records.dtype, size)
@@ -153,13 +156,17 @@ class Shard:
     silences: Silences
     counters: I64
     reserve: Reserve
+    machine: Machine
 
     @classmethod
     def empty(cls, reserve: Reserve, number: int = 0, shards: int = 1) -> Shard:
         """A shard without partial matches: one of so many."""
         counters = np.zeros(COUNTERS, np.int64)
         counters[FREE], counters[EARLIEST], counters[SHARD], counters[SHARDS] = -1, END, number, shards
-        return cls(_records(RUN, POOL), _records(NODE, 4 * POOL), _records(SILENCE, 1), counters, reserve)
+        machine = Machine(
+            np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8), host=0
+        )
+        return cls(_records(RUN, POOL), _records(NODE, 4 * POOL), _records(SILENCE, 1), counters, reserve, machine)
 
     def run(self, new: NewEvents, code: Code, events: Events, groups: Groups, host: int) -> Matches:
         """Offer the new events of its groups. Returns the matches that they complete or whose deadline they pass."""
@@ -169,7 +176,7 @@ class Shard:
             self._grow_nodes(2 * expected)
         if len(self.runs) < expected // 4:
             self._grow_runs(expected // 4)
-        machine = _machine(host)
+        machine = self.machine._replace(host=host)
         pieces: list[Matches] = []
         at, status = 0, -1
         while status != DONE:
@@ -182,8 +189,8 @@ class Shard:
 
     def run_sequences(self, new: NewEvents, code: Code, events: Events, groups: Groups, host: int) -> Matches:
         """The same for a program that is a sequence."""
-        steps, nothing, machine = len(code.state_test), _records(FIRED, 0), _machine(host)
-        expected = max(4096, len(new.row) // (2 * new.shards))
+        steps, nothing, machine = len(code.state_test), _NONE_FIRED, self.machine._replace(host=host)
+        expected = max(64, len(new.row) // (2 * new.shards))
         if len(self.runs) < expected:  # less often full
             self._grow_runs(expected)
         if len(self.nodes) < 2 * expected:
@@ -210,6 +217,8 @@ class Shard:
         """The matches that were found since the last time."""
         count, steps = int(self.counters[FIRED_USED]), len(code.state_test)
         self.counters[FIRED_USED] = 0
+        if count == 0:
+            return NO_MATCHES
         return Matches(
             time=completed.time[:count],
             completing=completed.event[:count],
@@ -344,10 +353,6 @@ class Silent:
         return rows
 
 
-def _machine(host: int) -> Machine:
-    return Machine(np.zeros(STACK_DEPTH, np.int64), np.zeros(STACK_DEPTH), np.zeros(STACK_DEPTH, np.uint8), host)
-
-
 def _most_edges(code: Code) -> int:
     return max(1, int(np.diff(code.edge_offset).max(initial=0)))
 
@@ -416,7 +421,7 @@ class Matcher:
     def begin(self, time: int) -> None:
         """Let silences that come first begin at a time, before any event. There is one group."""
         if self.groups["begun"][0] == 0:
-            shard, nothing = self.shards[0], _records(FIRED, 0)
+            shard, nothing = self.shards[0], _NONE_FIRED
             begin_all(0, time, self.program.code,
                       Pools(self.groups, shard.runs, shard.nodes, nothing, shard.silences, shard.counters))  # fmt: skip
 

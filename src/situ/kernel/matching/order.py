@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from situ.core.time import BEGINNING
 from situ.kernel.arrays import I64, U64
 from situ.kernel.matching.machine import jit
 
@@ -61,6 +62,16 @@ def _is_sorted_within(major: I64, time: I64) -> bool:
     for row in range(1, len(time)):
         if major[row] < major[row - 1] or (major[row] == major[row - 1] and time[row] <= time[row - 1]):
             return False
+    return True
+
+
+@jit
+def _ascends_in_groups(group: I64, time: I64, last: I64) -> bool:
+    """Whether each group is strictly in order of time as its rows come. `last` is before all times, for each group."""
+    for row in range(len(time)):
+        if time[row] <= last[group[row]]:
+            return False
+        last[group[row]] = time[row]
     return True
 
 
@@ -165,9 +176,18 @@ def counting_order(keys: I64, count: int) -> I64:
     >>> counting_order(np.array([2, 0, 2, 1]), 3).tolist()
     [1, 3, 0, 2]
     """
-    order = np.empty(len(keys), np.int64)
-    _counting_order(keys, np.zeros(count + 1, np.int64), order)
-    return order
+    return order_and_ends(keys, count)[0]
+
+
+def order_and_ends(keys: I64, count: int) -> tuple[I64, I64]:
+    """Rows by key, stable, and where in that order the rows of each key end.
+
+    >>> [numbers.tolist() for numbers in order_and_ends(np.array([2, 0, 2, 1]), 3)]
+    [[1, 3, 0, 2], [1, 2, 4]]
+    """
+    order, offsets = np.empty(len(keys), np.int64), np.zeros(count + 1, np.int64)
+    _counting_order(keys, offsets, order)
+    return order, offsets[:-1]
 
 
 def union_of_sorted(arrays: Sequence[I64]) -> I64:
@@ -214,8 +234,8 @@ def total_order(
     shared: frozenset[int] = frozenset(),
     major: I64 | None = None,
 ) -> I64:
-    """Rows in an order in which each group is in its total order: by time alone where no two times are equal, else by
-    group, so that only ties within a group need to be decided.
+    """Rows in an order in which each group is in its total order: as they come where no group has to be sorted and none
+    has equal times, else by group, so that only ties within a group need to be decided.
 
     `rank` orders the event types among equal times; rows of one type and time are ordered by `tie_keys`, which are
     read for tied rows only. Types whose ranks are `shared` have a key in common, their first one, which decides before
@@ -223,6 +243,8 @@ def total_order(
     """
     sorted_ = _is_sorted(time)
     if sorted_ == 2 or (sorted_ == 0 and major is not None and _is_sorted_within(major, time)):
+        return np.arange(len(time))
+    if groups > 1 and _ascends_in_groups(group, time, np.full(groups, BEGINNING, np.int64)):
         return np.arange(len(time))
     order = counting_order(group, groups) if groups > 1 else np.arange(len(time))
     if sorted_ == 0 and not _is_sorted_by_group(order, group, time):

@@ -8,6 +8,7 @@ operator's state, as matches.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -78,8 +79,9 @@ class Policies:
         nothing = Waiting(NO_MATCHES, np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
         return cls(program, after_match, nothing, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
-    @property
+    @cached_property
     def needed(self) -> bool:
+        """Whether there is anything to decide about matches."""
         automaton = self.program.automaton
         return bool(
             automaton.selectors
@@ -123,6 +125,8 @@ class Policies:
     @property
     def low_watermark(self) -> int:
         """No waiting match becomes a complex event with an earlier time."""
+        if not len(self.waiting.matches):
+            return END
         return int(self.waiting.times[self.waiting.status != GHOST].min(initial=END))
 
     # --- selectors

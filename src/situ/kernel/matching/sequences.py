@@ -28,9 +28,10 @@ from situ.kernel.arrays import (
     Events,
     Machine,
     NewEvents,
+    OfferedEvent,
     Pools,
 )
-from situ.kernel.matching.machine import holds, jit
+from situ.kernel.matching.machine import holds, inlined, jit
 from situ.kernel.matching.partial_matches import (
     DONE,
     FIRED_FULL,
@@ -45,6 +46,9 @@ from situ.kernel.matching.partial_matches import (
     new_run,
     release,
 )
+
+#: So few partial matches of a group are not looked through for those that are over.
+_FEW = 16
 
 
 class Completed(NamedTuple):
@@ -88,8 +92,7 @@ def match_sequences(begin: int, new: NewEvents, code: Code, events: Events, pool
                     machine: Machine) -> tuple[int, int]:  # fmt: skip
     """What `match` does, for a program that is a sequence; all selections are processed, and none is told of."""
     groups, runs, nodes, counters = pools.groups, pools.runs, pools.nodes, pools.counters
-    kind, length, last = code.window[KIND], code.window[LENGTH], len(code.state_test) - 1
-    opens, earliest = ONE << np.uint64(code.state_test[0]), counters[EARLIEST]
+    opens = ONE << np.uint64(code.state_test[0])
     # Nodes that were given back, chained by their parents; those that are left over go when nodes are numbered anew.
     free = -1
     for at in range(begin, len(new.row)):
@@ -97,85 +100,123 @@ def match_sequences(begin: int, new: NewEvents, code: Code, events: Events, pool
         if group & (new.shards - 1) != new.shard:
             continue
         live = groups[group].live
-        if counters[LIVE] + 1 > len(runs) or counters[NODES_USED] + live + 1 > len(nodes):
-            counters[EARLIEST] = earliest
-            return (RUNS_FULL if counters[LIVE] + 1 > len(runs) else NODES_FULL), at
+        if counters[LIVE] + 1 > len(runs):
+            return RUNS_FULL, at
+        if counters[NODES_USED] + live + 1 > len(nodes):
+            return NODES_FULL, at
         if counters[FIRED_USED] + live > len(completed.time):
-            counters[EARLIEST] = earliest
             return FIRED_FULL, at
-        row, time, accepted = new.row[at], new.time[at], new.accepted[at]
-        run, moved, remaining, previous = groups[group].head, -1, -1, -1
-        while run >= 0:
-            following, state = runs[run].next, runs[run].state + 1
-            stays = time <= runs[run].deadline
-            takes = stays and ((accepted >> np.uint64(code.state_test[state])) & ONE) != NONE
-            if takes and code.state_code[state, 0] < code.state_code[state, 1]:
-                takes = holds(code.state_code[state, 0], code.state_code[state, 1], row, runs[run].node, code, events,
-                              nodes, machine)  # fmt: skip
-            if takes and state < last:
-                node = free
-                if node >= 0:
-                    free = nodes[node].parent
-                else:
-                    node = new_node(counters)
-                nodes[node].parent, nodes[node].event, nodes[node].state = runs[run].node, row, state
-                runs[run].node, runs[run].state, runs[run].since = node, state, time
-                if kind == FROM_PREVIOUS:
-                    runs[run].deadline = time + length
-                    earliest = min(earliest, time + length)
-                runs[run].next, moved = moved, run
-            elif takes:
-                to = counters[FIRED_USED]
-                counters[FIRED_USED] = to + 1
-                completed.time[to], completed.event[to], completed.group[to] = time, row, group
-                completed.first_position[to] = runs[run].first_position
-                completed.selection[to] = runs[run].selection
-                place, node = (to + 1) * (last + 1) - 1, runs[run].node
-                completed.path[place] = row
-                while node >= 0:
-                    place -= 1
-                    completed.path[place] = nodes[node].event
-                    before = nodes[node].parent
-                    nodes[node].parent, free = free, node
-                    node = before
-                release(run, pools)
-            elif stays:
-                if previous < 0:
-                    remaining = run
-                else:
-                    runs[previous].next = run
-                previous = run
-            else:
-                release(run, pools)
-            run = following
-        if previous >= 0:
-            runs[previous].next = -1
-        groups[group].head = moved
-        starts = (accepted & opens) != NONE
+        event = OfferedEvent(new.row[at], group, new.time[at], new.accepted[at])
+        starts = (event.accepted & opens) != NONE
+        # Most events concern no partial match of their group. Those that are over are then left where they are, until
+        # there are twice as many.
+        is_due = starts and live >= _FEW and live & (live - 1) == 0
+        if is_due or (event.accepted & groups[group].awaited) != NONE:
+            free = _move_on(event, free, code, events, pools, completed, machine)
         if starts and code.state_code[0, 0] < code.state_code[0, 1]:
-            starts = holds(code.state_code[0, 0], code.state_code[0, 1], row, -1, code, events, nodes, machine)
+            starts = holds(code.state_code[0, 0], code.state_code[0, 1], event.row, -1, code, events, nodes, machine)
         if starts:
-            node = free
-            if node >= 0:
-                free = nodes[node].parent
-            else:
-                node = new_node(counters)
-            run = new_run(group, pools)
-            nodes[node].parent, nodes[node].event, nodes[node].state = -1, row, 0
-            deadline = END if kind == 0 else time + length
-            runs[run].deadline, runs[run].wakes, runs[run].since = deadline, END, time
-            runs[run].alive, runs[run].seen, runs[run].first_time = ONE, NONE, time
-            runs[run].first_position, runs[run].selection = events.position[row], groups[group].selections
-            runs[run].group, runs[run].state, runs[run].node = group, 0, node
-            runs[run].anchored, runs[run].extended = 0, 0
-            groups[group].selections += 1
-            earliest = min(earliest, deadline)
-        if groups[group].head < 0:
-            groups[group].head = remaining
-        elif remaining >= 0:
-            end = groups[group].head
-            while runs[end].next >= 0:
-                end = runs[end].next
-            runs[end].next = remaining
-    counters[EARLIEST] = earliest
+            free = _start(event, events.position[event.row], free, code, pools)
     return DONE, len(new.row)
+
+
+@inlined
+def _move_on(event: OfferedEvent, free: int, code: Code, events: Events, pools: Pools, completed: Completed,
+             machine: Machine) -> int:  # fmt: skip
+    """Offer an event to the partial matches of its group. Those that take it stand first then, and those that are over
+    are gone. Returns the first free node."""
+    groups, runs, nodes = pools.groups, pools.runs, pools.nodes
+    last, awaited = len(code.state_test) - 1, NONE
+    run, moved, first_moved, remaining, previous = groups[event.group].head, -1, -1, -1, -1
+    while run >= 0:
+        following, state = runs[run].next, runs[run].state + 1
+        waits_for = ONE << np.uint64(code.state_test[state])
+        stays = event.time <= runs[run].deadline
+        takes = stays and (event.accepted & waits_for) != NONE
+        if takes and code.state_code[state, 0] < code.state_code[state, 1]:
+            takes = holds(code.state_code[state, 0], code.state_code[state, 1], event.row, runs[run].node, code, events,
+                          nodes, machine)  # fmt: skip
+        if takes and state < last:
+            free = _take(event, run, state, free, code, pools)
+            awaited |= ONE << np.uint64(code.state_test[state + 1])
+            if moved < 0:
+                first_moved = run
+            runs[run].next, moved = moved, run
+        elif takes:
+            free = _complete(event, run, last + 1, free, pools, completed)
+            release(run, pools)
+        elif stays:
+            awaited |= waits_for
+            if previous < 0:
+                remaining = run
+            else:
+                runs[previous].next = run
+            previous = run
+        else:
+            release(run, pools)
+        run = following
+    if previous >= 0:
+        runs[previous].next = -1
+    if moved >= 0:
+        runs[first_moved].next = remaining
+    groups[event.group].head, groups[event.group].awaited = (moved if moved >= 0 else remaining), awaited
+    return free
+
+
+@inlined
+def _take(event: OfferedEvent, run: int, state: int, free: int, code: Code, pools: Pools) -> int:
+    """Let a partial match go on in place, with an event that a state takes. Returns the first free node."""
+    runs, nodes, counters = pools.runs, pools.nodes, pools.counters
+    node = free
+    if node >= 0:
+        free = nodes[node].parent
+    else:
+        node = new_node(counters)
+    nodes[node].parent, nodes[node].event, nodes[node].state = runs[run].node, event.row, state
+    runs[run].node, runs[run].state, runs[run].since = node, state, event.time
+    if code.window[KIND] == FROM_PREVIOUS:
+        runs[run].deadline = event.time + code.window[LENGTH]
+        counters[EARLIEST] = min(counters[EARLIEST], runs[run].deadline)
+    return free
+
+
+@inlined
+def _complete(event: OfferedEvent, run: int, steps: int, free: int, pools: Pools, completed: Completed) -> int:
+    """Write down the match that an event completes; its nodes are given back. Returns the first free node."""
+    runs, nodes, counters = pools.runs, pools.nodes, pools.counters
+    to = counters[FIRED_USED]
+    counters[FIRED_USED] = to + 1
+    completed.time[to], completed.event[to], completed.group[to] = event.time, event.row, event.group
+    completed.first_position[to], completed.selection[to] = runs[run].first_position, runs[run].selection
+    place, node = (to + 1) * steps - 1, runs[run].node
+    completed.path[place] = event.row
+    while node >= 0:
+        place -= 1
+        completed.path[place] = nodes[node].event
+        before = nodes[node].parent
+        nodes[node].parent, free = free, node
+        node = before
+    return free
+
+
+@inlined
+def _start(event: OfferedEvent, position: int, free: int, code: Code, pools: Pools) -> int:
+    """Let a match begin with an event. Returns the first free node."""
+    groups, runs, nodes, counters = pools.groups, pools.runs, pools.nodes, pools.counters
+    node = free
+    if node >= 0:
+        free = nodes[node].parent
+    else:
+        node = new_node(counters)
+    run = new_run(event.group, pools)
+    nodes[node].parent, nodes[node].event, nodes[node].state = -1, event.row, 0
+    deadline = END if code.window[KIND] == 0 else event.time + code.window[LENGTH]
+    runs[run].deadline, runs[run].wakes, runs[run].since = deadline, END, event.time
+    runs[run].alive, runs[run].seen, runs[run].first_time = ONE, NONE, event.time
+    runs[run].first_position, runs[run].selection = position, groups[event.group].selections
+    runs[run].group, runs[run].state, runs[run].node = event.group, 0, node
+    runs[run].anchored, runs[run].extended = 0, 0
+    groups[event.group].selections += 1
+    groups[event.group].awaited |= ONE << np.uint64(code.state_test[1])
+    counters[EARLIEST] = min(counters[EARLIEST], deadline)
+    return free

@@ -91,11 +91,7 @@ def _to_arrays(
         _bits([tests[e.target] for e in edges[s] if not e.length_us] + [watch_tests[w] for w in watched[s]])
         for s in range(len(states))
     ]
-    impatient = [
-        any(e.contiguity is Contiguity.IMMEDIATELY for e in edges[s])
-        or any(automaton.watches[w].immediately or not automaton.watches[w].event_type for w in watched[s])
-        for s in range(len(states))
-    ]
+    impatient = [_is_impatient(automaton, edges[s], watched[s]) for s in range(len(states))]
     result = compiler.result
     return Code(
         state_variable=np.array([variables.index(s.alias) if s.alias else -1 for s in states], np.int32),
@@ -135,6 +131,14 @@ def _to_arrays(
         window=np.array(
             [*_window(case), int(timed_out), _once(automaton, case), int(automaton.has_silences)], np.int64
         ),
+    )
+
+
+def _is_impatient(automaton: Automaton, edges: Sequence[Edge], watched: Sequence[int]) -> bool:
+    """Whether some edge or watch of a state is about the very next event."""
+    watches = [automaton.watches[number] for number in watched]
+    return any(edge.contiguity is Contiguity.IMMEDIATELY for edge in edges) or any(
+        watch.immediately or not watch.event_type for watch in watches
     )
 
 

@@ -102,8 +102,19 @@ def _shaped(operator: Operator, exact: bool) -> Shaped | None:
     else:
         cases = tuple(replace(case, assign=(*case.assign, of_rule)) for case in cases)
     template = replace(rule, cases=cases, kind=kind, group_by=(*keys, *rule.group_by))
-    shape = (template, operator.inputs, operator.schema, operator.depth)
+    shape = _one_object((template, operator.inputs, operator.schema, operator.depth))
     return Shaped(shape, tuple(shaping.tests), tuple(shaping.constants), tuple(shaping.types))
+
+
+def _one_object(shape: Shape) -> Shape:
+    """The first of all shapes that are equal: to compare thousands of rules with each other costs by their size."""
+    if len(_SHAPES) >= _MOST_SHAPES:
+        _SHAPES.clear()
+    return _SHAPES.setdefault(shape, shape)
+
+
+_SHAPES: dict[Shape, Shape] = {}
+_MOST_SHAPES = 1 << 12
 
 
 def template_context(context: Context, rule: Shaped) -> Context:

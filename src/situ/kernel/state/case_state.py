@@ -18,11 +18,14 @@ from situ.kernel.state.store import Store, empty_store
 
 #: Forget idle groups when there are this many, and they are most of all groups.
 MANY_GROUPS = 4096
+#: So many events may wait to be looked through for those that nobody holds any more, beside as many as are held.
+FEW_EVENTS = 64
 
 
 @dataclass
 class CaseState:
     """Partial matches, matches that wait for their policies, the events that both hold, and the numbers of groups.
+    `retained` may have events that nobody holds any more, until `compact` leaves them out.
 
     `remembers_groups`: a group in which a silence that comes first has begun is not forgotten. Nor is the only one of a
     rule without groups, in which it may have begun at a start, before any event.
@@ -33,6 +36,7 @@ class CaseState:
     groups: GroupIndex | RuleGroupIndex
     retained: Store
     remembers_groups: bool
+    _most_retained: int = 0
 
     @classmethod
     def empty(cls, context: Context, case: CompiledCase, shards: int, memory: MemoryBudget) -> CaseState:
@@ -60,9 +64,18 @@ class CaseState:
             marked |= groups["begun"] > 0
         return marked
 
-    def retain(self, store: Store) -> None:
-        """Keep of `store` the events that partial and waiting matches hold, and number them anew."""
-        waiting = self.policies.waiting
+    def retain(self, store: Store) -> bool:
+        """Keep of `store` the events that partial and waiting matches hold. Where few more have come since the others
+        were left out, they stay for now, so that a step with few events costs by these. Whether they were left out."""
+        self.retained = store
+        if len(store) <= self._most_retained and isinstance(store.columns, dict):
+            return False
+        self.compact()
+        return True
+
+    def compact(self) -> None:
+        """Leave out the events that nobody holds any more, and number the others anew."""
+        store, waiting = self.retained, self.policies.waiting
         held = np.zeros(len(store), np.bool_)
         self.matcher.mark_held(held)
         held[waiting.matches.path_event] = True
@@ -73,7 +86,9 @@ class CaseState:
         if len(waiting.matches):
             events, completing = number[waiting.matches.path_event], number[waiting.matches.completing]
             waiting.matches = replace(waiting.matches, path_event=events, completing=completing)
-        self.retained = store.take(kept)
+        if len(kept) < len(store) or not isinstance(store.columns, dict):
+            self.retained = store.take(kept)
+        self._most_retained = 2 * len(kept) + FEW_EVENTS
 
     def forget_idle_groups(self) -> None:
         """Where there are many, groups without a partial or waiting match start afresh with their next event."""
@@ -96,7 +111,7 @@ class CaseState:
         self.policies.waiting = Waiting(
             waiting.matches.take(stays), waiting.status[stays], waiting.fires[stays], waiting.moment[stays]
         )
-        self.retain(self.retained)
+        self.compact()
         self._forget(gone)
 
     def _forget(self, groups: np.ndarray) -> None:

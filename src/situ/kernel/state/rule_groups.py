@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from situ.kernel.arrays import I32, I64
+from situ.kernel.batch import Batch
 from situ.kernel.matching.machine import jit
 from situ.kernel.state.groups import GroupIndex
 
@@ -24,6 +25,9 @@ _BEGIN, _SIZE, _USED = range(3)
 #: Counters: one int64 array of these.
 _NUMBERS, _FREE, _SLOTS = range(3)
 _SMALLEST = 4
+_NO_NUMBERS = np.zeros(0, np.int64)
+#: So many keys may have a number beside four for each group.
+_MANY_KEYS = 4096
 
 
 class RuleGroupIndex:
@@ -64,8 +68,36 @@ class RuleGroupIndex:
             return np.zeros(0, np.int64)
         rules = columns[0].to_numpy(zero_copy_only=False)
         self._remember(rules, columns[1 : 1 + self._constants])
-        keys = self._own.numbers(columns[1 + self._constants :], length)
-        numbers = np.empty(length, np.int64)
+        return self._numbers(rules, self._own.numbers(columns[1 + self._constants :], length), _NO_NUMBERS)
+
+    def numbers_of_pairs(self, pairs: Batch, group_by: Sequence[str], before: I64) -> I64:
+        """The same for pairs of a rule and an event, after numbers that stand before them: where there are more pairs
+        than events, keys of events are looked at, and not those of pairs."""
+        template, own = group_by[: 1 + self._constants], group_by[1 + self._constants :]
+        assert pairs.of is not None, "pairs know their events"
+        events, event_of = pairs.of
+        if not own or len(pairs) < len(events):
+            return np.concatenate([before, self.numbers([pairs.column(name) for name in group_by], len(pairs))])
+        if len(self._own) > _MANY_KEYS + 4 * len(self):
+            self._forget_keys()
+        rules, *constants = (pairs.column(name) for name in template)
+        of_rules = rules.to_numpy(zero_copy_only=False)
+        self._remember(of_rules, constants)
+        keys = self._own.numbers([events.column(name) for name in own], len(events))
+        return self._numbers(of_rules, keys[event_of], before)
+
+    def _forget_keys(self) -> None:
+        """Leave out keys that no group has: of events that concern no rule."""
+        unused = np.ones(len(self._own), np.bool_)
+        unused[self._groups[np.flatnonzero(self.used), 1]] = False
+        self._own.release(unused)
+
+    def _numbers(self, rules: I64, keys: I64, before: I64) -> I64:
+        """The group of every pair of a rule and the number of a key, after numbers that stand before them."""
+        length = len(rules)
+        all_numbers = np.empty(len(before) + length, np.int64)
+        all_numbers[: len(before)] = before
+        numbers = all_numbers[len(before) :]
         self._make_tables(int(rules.max()))
         at = 0
         with np.errstate(over="ignore"):
@@ -74,7 +106,7 @@ class RuleGroupIndex:
                     at, rules, keys, numbers, self._tables, self._slots, self._groups, self._free, self._counters
                 )
                 if at == length:
-                    return numbers
+                    return all_numbers
                 self._grow(int(rules[at]))
 
     def _remember(self, rules: I64, constants: Sequence[pa.Array]) -> None:
@@ -111,16 +143,14 @@ class RuleGroupIndex:
     def release(self, idle: npt.NDArray[np.bool_]) -> None:
         """Forget some groups, marked by number; their numbers are given to new ones."""
         kept = np.flatnonzero(self.used & ~idle)
-        rules, keys = self._groups[kept].T
+        rules = self._groups[kept, 0]
         self._groups[:, 0] = -1
         self._groups[kept, 0] = rules
         self._free = np.flatnonzero(~self.used)
         self._tables[:] = 0
         self._counters[_FREE], self._counters[_SLOTS] = len(self._free), 0
         self._slots = np.zeros((64, 2), np.int32)
-        unused = np.ones(len(self._own), np.bool_)
-        unused[keys] = False
-        self._own.release(unused)
+        self._forget_keys()
         at = 0
         with np.errstate(over="ignore"):
             while (at := _refill(at, kept, self._groups, self._tables, self._slots, self._counters)) < len(kept):

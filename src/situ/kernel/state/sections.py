@@ -72,7 +72,7 @@ def sections_of(state: CaseState, chosen: np.ndarray, key_types: Sequence[pa.Dat
     by_event = _BySection.of(section[state.retained.group], len(numbers))
     events = state.retained.take(by_event.order)
     fields = {name: pa.array(getattr(events, name)) for name in _EVENT_FIELDS}
-    columns["events"] = _lists(by_event.offsets, fields | events.columns)
+    columns["events"] = _lists(by_event.offsets, fields | dict(events.columns))
     columns |= _run_lists(state.matcher, section, state.retained.group, by_event)
     columns["waiting"] = _waiting_lists(state.policies.waiting, section, by_event)
     return pa.table(columns)
@@ -239,6 +239,7 @@ def _link(run: np.ndarray, first: int, matcher: Matcher) -> None:
     run["next"] = np.where(is_last, -1, first + np.arange(1, len(run) + 1))
     heads = np.flatnonzero(begins)
     matcher.groups["head"][group[heads]] = first + heads
+    matcher.groups["awaited"][group[heads]] = ~np.uint64(0)  # the kernel finds out when it looks at them
     matcher.groups["live"][:] += np.bincount(group, minlength=len(matcher.groups)).astype(np.int32)
 
 

@@ -18,6 +18,7 @@ from situ.kernel.matching.order import total_order
 from situ.kernel.matching.policies import first_events
 from situ.kernel.operator import ORIGIN_LIST, RULE, Context
 from situ.kernel.state.groups import GroupIndex
+from situ.kernel.state.pair_columns import PairColumns
 from situ.kernel.state.rule_groups import RuleGroupIndex
 
 #: The rank of what is no event.
@@ -34,21 +35,43 @@ class Store:
     group: I64
     position: I64
     consumed: U8
-    columns: dict[str, pa.Array]
+    columns: Mapping[str, pa.Array]
 
     def __len__(self) -> int:
         return len(self.time)
 
+    def values(self, name: str, rows: I64) -> pa.Array:
+        """A column at some rows."""
+        if isinstance(self.columns, PairColumns):
+            return self.columns.at(name, rows)
+        return self.columns[name].take(pa.array(rows))
+
     def take(self, rows: I64) -> Store:
-        indices = pa.array(rows)
         return Store(
             self.type_rank[rows],
             self.time[rows],
             self.group[rows],
             self.position[rows],
             self.consumed[rows],
-            {name: column.take(indices) for name, column in self.columns.items()},
+            {name: self.values(name, rows) for name in self.columns},
         )
+
+
+#: From so many on, pairs of rules and events are not gathered.
+_MANY_PAIRS = 4096
+
+
+def pair_columns(
+    context: Context, stored: Mapping[str, tuple[str, ...]], type_: str, batch: Batch
+) -> PairColumns | None:
+    """What `gather` gives, for a single part of many pairs of rules and events, without going through all of them; None
+    where that cannot be."""
+    if batch.of is None or len(batch) < _MANY_PAIRS or any(stored[name] for name in stored if name != type_):
+        return None
+    attributes = {f"{type_}.{attribute}": attribute for attribute in stored[type_]}
+    return PairColumns(
+        attributes | {f"group.{key}": key for key in context.group_by} | {name: name for name in context.carried}, batch
+    )
 
 
 def gather(
@@ -117,6 +140,8 @@ def order_parts(
     context: Context, parts: list[tuple[str, Batch]], ranks: np.ndarray, group: I64, groups: int, time: I64
 ) -> I64:
     """The rows of all parts in an order in which each group is in its total order."""
+    if len(time) == 1:
+        return np.zeros(1, np.int64)
     starts = np.concatenate([[0], np.cumsum([len(batch) for _, batch in parts])])
     by_rank = {context.inputs[name].rank: (name, batch, starts[i]) for i, (name, batch) in enumerate(parts)}
 
@@ -143,8 +168,17 @@ def concat_stores(first: Store, second: Store) -> Store:
         np.concatenate([first.group, second.group]),
         np.concatenate([first.position, second.position]),
         np.concatenate([first.consumed, second.consumed]),
-        {name: concat_arrays([first.columns[name], second.columns[name]]) for name in second.columns},
+        joined_columns(first, second.columns),
     )
+
+
+def joined_columns(first: Store, second: Mapping[str, pa.Array]) -> Mapping[str, pa.Array]:
+    """The columns of a store, and after them those of others."""
+    if len(first) == 0:
+        return second
+    if isinstance(second, PairColumns):
+        return second.after(len(first), first.columns)
+    return {name: concat_arrays([first.columns[name], column]) for name, column in second.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +195,17 @@ class StoreRows:
     def length(self) -> int:
         return len(self.store) if self.rows is None else len(self.rows)
 
-    def _of_rows(self, column: pa.Array) -> pa.Array:
-        return column if self.rows is None else column.take(pa.array(self.rows))
+    def _of_rows(self, name: str) -> pa.Array:
+        return self.store.columns[name] if self.rows is None else self.store.values(name, self.rows)
 
     def attribute(self, alias: str, name: str) -> pa.Array:
-        return self._of_rows(self.store.columns[f"{self.event_type}.{name}"])
+        return self._of_rows(f"{self.event_type}.{name}")
 
     def time(self, alias: str) -> pa.Array:
         return as_timestamps(self.store.time if self.rows is None else self.store.time[self.rows])
 
     def group(self, name: str) -> pa.Array:
-        return self._of_rows(self.store.columns[f"group.{name}"])
+        return self._of_rows(f"group.{name}")
 
     def event(self, alias: str) -> pa.Array:
         return pa.StructArray.from_arrays([self.attribute(alias, name) for name in self.attributes], self.attributes)
@@ -214,7 +248,10 @@ class MatchRows:
         return self._single[alias]
 
     def attribute(self, alias: str, name: str) -> pa.Array:
-        return _take(self._store.columns[f"{self._types[alias]}.{name}"], self.events_of(alias))
+        events, column = self.events_of(alias), f"{self._types[alias]}.{name}"
+        if self._plain or (events >= 0).all():
+            return self._store.values(column, events)
+        return _take(self._store.columns[column], events)
 
     def time(self, alias: str) -> pa.Array:
         events = self.events_of(alias)
@@ -223,7 +260,7 @@ class MatchRows:
         return _take(as_timestamps(self._store.time), events)
 
     def group(self, name: str) -> pa.Array:
-        return self._store.columns[f"group.{name}"].take(pa.array(self._first()))
+        return self._store.values(f"group.{name}", self._first())
 
     def event(self, alias: str) -> pa.Array:
         names = self._attributes(self._types[alias])

@@ -319,13 +319,13 @@ class Engine:
         self._time.passed = passed
         produced = self._flow.advance(passed)
         complex_ = {
-            name: _table(operator, produced[name].events) if name in produced else self._empty(operator)
+            name: self._table(operator, produced[name].events if name in produced else None)
             for name, operator in self._shown.items()
         }
         for name, moving in self._moving.items():
             complex_[name] = _table(moving.query.delivered, moving.advance(passed))
         timed_out = {
-            name: _table(operator, produced[name].timed_out) if name in produced else self._empty(operator)
+            name: self._table(operator, produced[name].timed_out if name in produced else None)
             for name, operator in self._timing_out.items()
         }
         selections = {name: r.selections for name, r in produced.items() if r.selections is not None}
@@ -334,8 +334,10 @@ class Engine:
         duplicates, self._flow.duplicates = self._flow.duplicates, 0
         return Output(complex_, timed_out, late or {}, rejected or {}, events, duplicates, failed, selections, low)
 
-    def _empty(self, operator: Operator) -> pa.Table:
-        """The table of an operator that found nothing."""
+    def _table(self, operator: Operator, found: Batch | None) -> pa.Table:
+        """What an operator found, as a table. That of nothing is made once."""
+        if found is not None and len(found):
+            return _table(operator, found)
         if operator.name not in self._empty_tables:
             context = self._flow.nodes[operator.name].context(operator.name)
             self._empty_tables[operator.name] = _table(operator, no_events(context))
@@ -344,6 +346,8 @@ class Engine:
     def _failed_calls_since(self) -> dict[str, int]:
         """The calls that failed since somebody asked."""
         counts = [self._flow.failed_calls, *(moving.failed_calls for moving in self._moving.values())]
+        if not any(counts):
+            return {}
         failed = sum(counts, Counter[str]())
         for count in counts:
             count.clear()

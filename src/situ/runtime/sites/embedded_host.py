@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -124,17 +125,14 @@ class EmbeddedHost:
             conformed = reject_ahead(conformed, declared, now_us, place)
         late, limits = judge_lateness(conformed.times, declared, latest_us, promise_us)
         events = conformed.events.append_column(TIME, as_timestamps(conformed.times))
-        admitted = events.filter(pa.array(~late)) if late.any() else events
-        judged = len(late) if late.any() else 0  # to look for late rows in all columns takes time
-        late_rows = late_table(conformed.events.slice(0, judged), late[:judged], (limits - conformed.times)[:judged])
-        times = conformed.times[~late]
+        times, late_rows = conformed.times, _no_rows(self.schema("late", stream))
+        if late.any():
+            late_rows = _one_batch(late_table(conformed.events, late, limits - times), late_rows.schema)
+            events, times = events.filter(pa.array(~late)), times[~late]
+        rejected = _one_batch(conformed.rejected, REJECTED) if conformed.rejected.num_rows else _no_rows(REJECTED)
         columns = [*((a.name, to_arrow(a.type)) for a in declared.attributes), (TIME, TIMESTAMP_ARROW)]
-        return Admitted(
-            _one_batch(admitted, pa.schema(columns)),
-            _one_batch(late_rows, self.schema("late", stream)),
-            _one_batch(conformed.rejected, REJECTED),
-            int(times.max(initial=latest_us)),
-        )
+        admitted = _one_batch(events, pa.schema(columns))
+        return Admitted(admitted, late_rows, rejected, int(times.max(initial=latest_us)))
 
     # ---- what other sites are sent
 
@@ -451,6 +449,12 @@ def _joined(parts: Sequence[MadeRows]) -> MadeRows:
     rows = pa.Table.from_batches([part.rows for part in parts]).combine_chunks()
     of_one = rows.to_batches()[0] if rows.num_rows else parts[0].rows
     return replace(parts[-1], rows=of_one)
+
+
+@cache
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """No rows of a schema, made once: most pieces have nothing late and nothing rejected."""
+    return pa.RecordBatch.from_arrays([pa.array([], type_) for type_ in schema.types], schema=schema)
 
 
 def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:

@@ -32,7 +32,9 @@ from situ.reuse.totals import Totals
 from situ.runtime.spark.detect_stream import detect_stream
 from situ.runtime.spark.inputs.dataframes import dataframes_by_stream
 from situ.runtime.spark.inputs.files import rejected_in_tasks
+from situ.runtime.spark.inputs.little import one_task_is_enough
 from situ.runtime.spark.inputs.own_files import Files, OwnFiles, divided, one_task_each, open_files, slices_in_place
+from situ.runtime.spark.inputs.plain_files import plain_files
 from situ.runtime.spark.inputs.tables import (
     JudgedRows,
     StreamInput,
@@ -43,7 +45,9 @@ from situ.runtime.spark.inputs.tables import (
 from situ.runtime.spark.plan.crossing import column, crossing
 from situ.runtime.spark.plan.partitioning import OneTask
 from situ.runtime.spark.plan.plan import SparkPlan, plan_on_spark
+from situ.runtime.spark.plan.sliced_keys import with_sliced_keys
 from situ.runtime.spark.session.functions import functions_used
+from situ.runtime.spark.session.sliced_keys import keys_are_sliced
 from situ.runtime.spark.session.tallies import tallies_setting
 from situ.runtime.spark.session.task_memory import memory_setting
 from situ.runtime.spark.session.workers import require_situ_on_workers
@@ -141,9 +145,9 @@ def detect_rows(
 
 
 def _opened(given: DataFrame | Files, stream: Stream) -> StreamInput | OwnFiles:
-    return (
-        open_files(given.spark, given.path, stream) if isinstance(given, Files) else dataframe_to_input(given, stream)
-    )
+    if isinstance(given, Files):
+        return open_files(given.spark, given.path, stream)
+    return plain_files(given, stream) or dataframe_to_input(given, stream)
 
 
 def detect_inputs(
@@ -170,6 +174,7 @@ def detect_inputs(
             in_task(slice_run, "run", "slices", output), schema
         )
     else:
+        plan = with_sliced_keys(plan) if keys_are_sliced(session) else plan
         found = _shuffled(graph, plan, inputs, functions, output, used, session)
     rejected = [
         input_.rejected
@@ -205,8 +210,15 @@ def _shuffled(
     used: tuple[Function, ...],
     session: SparkSession,
 ) -> DataFrame:
-    """Packets of all streams, and the stages one after the other."""
-    shards = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+    """Packets of all streams, and the stages one after the other. Where there is little to read, one task does it."""
+    tables = {
+        read.stream.name: crossing(input_.events, read, graph, functions)
+        for read in plan.reads
+        if isinstance(input_ := inputs[read.stream.name], StreamInput)
+    }
+    files = [i for read in plan.reads if isinstance(i := inputs[read.stream.name], OwnFiles)]
+    is_little = one_task_is_enough(session, [*tables.values()], sum(opened.rows for opened in files))
+    shards = 1 if is_little else int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     tasks = _tasks_at_once(session)
     moving_shards = min(shards, tasks)
     packed = []
@@ -220,7 +232,7 @@ def _shuffled(
                 in_task(split_packer, "pack", place, output, shards),
             )
         else:
-            rows, task = crossing(input_.events, read, graph, functions), in_task(packer, "pack", place, output, shards)
+            rows, task = tables[read.stream.name], in_task(packer, "pack", place, output, shards)
         packed.append(rows.mapInArrow(task, PACKETS))
     if plan.beginning_stages:
         words = begin_packets(plan.beginning_stages, OneTask.shard).to_pylist()
@@ -230,7 +242,8 @@ def _shuffled(
         run = StageRun(plan, stage.number, shards, moving_shards, output, used, memory_setting(session))
         schema = from_arrow_schema(pa.schema(list(output.fields.items()))) if run.is_last else PACKETS
         task = in_task(run, "run", f"stage {stage.number + 1}", output, None if run.is_last else shards)
-        packets = packets.repartition("shard").mapInArrow(task, schema)
+        met = packets.coalesce(1) if is_little else packets.repartition("shard")
+        packets = met.mapInArrow(task, schema)
     return packets
 
 

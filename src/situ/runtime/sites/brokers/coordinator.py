@@ -3,7 +3,7 @@
 Part of the pure core of a site: it is told messages and times, and says what is to be sent. A decision is the next
 version of the plan, given to all brokers in two phases by the one that decided. That one prepares and begins before all
 others, and aborts after them, so its journal knows of whatever others wait for: killed before its own `go`, it aborts
-when it is back; killed after it, it tells the others again (decision 0036).
+when it is back; killed after it, it tells the others again (decision 0037).
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ anything; so what the simulation proves of the core holds for the process.
 
 from __future__ import annotations
 
-import gc
 import json
 import queue
 import secrets
@@ -213,9 +212,6 @@ class SiteProcess:
 
     def _begin(self, plan: DeployedPlan) -> None:
         """Opens what a plan needs and is not open yet. What earlier versions need stays open."""
-        # All that is imported and compiled by now stays: to look through it for garbage would stop all threads for a
-        # tenth of a second, now and then.
-        gc.freeze()
         for site in self._site.relays.neighbours:
             self._connect(site)
         plans = [version.plan for version in self._site.versions.values()]

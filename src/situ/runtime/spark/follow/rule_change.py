@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from situ.core.errors import Place, QueryError
 from situ.core.functions import Functions
+from situ.core.identity_cache import IdentityCache
 from situ.graph.operators import Operator, Schema
 from situ.kernel.compile import compile_operator
 from situ.kernel.operator import Context, contexts_of
@@ -68,11 +69,21 @@ def _rules(plan: SparkPlan) -> dict[str, Rule]:
 
 
 def _held(plan: SparkPlan, functions: Functions) -> dict[str, _Held]:
+    return _HELD.get(plan, functions, lambda: _held_by(plan, functions))
+
+
+#: Of the last plans: the one after a change is the one before the next.
+_HELD: IdentityCache[SparkPlan, Functions, dict[str, _Held]] = IdentityCache(most=2)
+
+
+def _held_by(plan: SparkPlan, functions: Functions) -> dict[str, _Held]:
     contexts = contexts_of(plan.plain, functions, provenance=False)
     held = {}
     for operator, stage, route in _places(plan):
         own = partitioning_of(operator)
-        context = replace(contexts[operator.name], slice_us=own.length_us if isinstance(own, BySlice) else None)
+        context = contexts[operator.name]
+        if isinstance(own, BySlice):
+            context = replace(context, slice_us=own.length_us)
         inputs = tuple((name, plan.plain.schemas[name]) for name in context.inputs)
         held[operator.name] = _Held(operator, stage, route, context, inputs)
     return held

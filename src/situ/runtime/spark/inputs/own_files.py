@@ -5,7 +5,7 @@ Rows of a DataFrame go from Java to Python; these never meet Java. So a run has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,12 +105,22 @@ def open_files(spark: SparkSession, path: str | Path, stream: Stream) -> OwnFile
     files, format_ = files_of_one_format(Path(path))
     if format_ != "parquet" or way_of(spark) == "spark":
         return files_to_input(spark, path, stream)
-    root = Root.of(Path(path))
-    with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="situ-footers") as pool:
-        opened = list(pool.map(lambda file: ParquetFile.checked(file, stream), files))
-        of_files = list(pool.map(lambda f: list(splits_of(f, root.absolute_path(f.path), stream)), opened))
+    root, opened = Root.of(Path(path)), checked_files(files, stream)
     if _has_zoneless(opened, stream, root) and spark.conf.get("spark.sql.session.timeZone") not in ("UTC", "Etc/UTC"):
         return files_to_input(spark, path, stream)
+    return in_splits(spark, root, opened, stream)
+
+
+def checked_files(paths: Sequence[Path], stream: Stream) -> list[ParquetFile]:
+    """Parquet files whose footers have been read; InputError if one does not have the stream's columns."""
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="situ-footers") as pool:
+        return list(pool.map(lambda path: ParquetFile.checked(path, stream), paths))
+
+
+def in_splits(spark: SparkSession, root: Root, files: Sequence[ParquetFile], stream: Stream) -> OwnFiles:
+    """Files as splits, of which it is known between which times their rows lie."""
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="situ-footers") as pool:
+        of_files = list(pool.map(lambda f: list(splits_of(f, root.absolute_path(f.path), stream)), files))
     return OwnFiles(spark, stream, root, told_apart([split for splits in of_files for split in splits]))
 
 

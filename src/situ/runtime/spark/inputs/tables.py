@@ -65,7 +65,7 @@ def dataframe_to_input(df: DataFrame, stream: Stream) -> StreamInput:
     `df`: where it gives other rows each time, they may not fit together. In Parquet, rejected rows are found by
     statistics where the time is a timestamp, an int or a decimal; for other times the scan looks at every row.
     """
-    return _rows_to_input(df, _as_spark_names_it(stream, df), f"rows of {stream.name}")
+    return _rows_to_input(df, as_spark_names_it(stream, df), f"rows of {stream.name}")
 
 
 def files_to_input(spark: SparkSession, path: str | Path, stream: Stream) -> StreamInput:
@@ -113,7 +113,7 @@ class _Judged:
     names: tuple[str, ...]
 
 
-def _as_spark_names_it(stream: Stream, df: DataFrame) -> Stream:
+def as_spark_names_it(stream: Stream, df: DataFrame) -> Stream:
     """The stream with the names of its columns as they are in the DataFrame, where Spark does not tell them apart."""
     exactly = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     return stream if exactly else spelt_as_found(stream, arrow_schema(df))
@@ -160,7 +160,7 @@ class JudgedRows:
 def dataframe_to_rows(df: DataFrame, stream: Stream) -> JudgedRows:
     """The rows of a streaming DataFrame, which is read once: rows that do not fit go along with the others."""
     place = f"rows of {stream.name}"
-    stream = with_default_ahead(_as_spark_names_it(stream, df))
+    stream = with_default_ahead(as_spark_names_it(stream, df))
     judged = _judge(df, stream, place)
     is_ahead = judged.time > micro_batch_us() + F.lit(stream.ahead_us)
     about = F.struct(*judged.shown, judged.time.alias(_TIME_US), micro_batch_us().alias(NOW_US))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, assert_never
 
+from situ.core.identity_cache import IdentityCache
 from situ.core.time import UNITS, format_duration
 from situ.graph.operators import Operator
 from situ.graph.patterns import And, Follow, Loop, Or, Pattern, Seq, Step, first_silences, steps_of
@@ -51,6 +52,18 @@ class BySlice:
 
 
 @dataclass(frozen=True, slots=True)
+class ByKeyAndSlice:
+    """Events that agree in these attributes meet in one task for each slice of time: a key with most of the events is
+    divided, too."""
+
+    keys: tuple[str, ...]
+    slices: BySlice
+
+    def __str__(self) -> str:
+        return f"by key, {', '.join(self.keys)}, and {self.slices}"
+
+
+@dataclass(frozen=True, slots=True)
 class OneTask:
     """All events in one task, because slices of time would not give the same matches: that of shard `shard`, which owns
     the rule. What the rule does before any event comes, that task alone does."""
@@ -70,18 +83,25 @@ class EveryTask:
         return "events in every task"
 
 
-Partitioning: TypeAlias = Anywhere | ByKey | BySlice | OneTask | EveryTask
+Partitioning: TypeAlias = Anywhere | ByKey | BySlice | ByKeyAndSlice | OneTask | EveryTask
 
 
 def partitioning_of(operator: Operator) -> Partitioning:
     """The finest division of an operator's work that is exact."""
-    rule = operator.rule
+    return _PARTITIONINGS.get(operator, None, lambda: _partitioning_of(operator.rule))
+
+
+#: Of so many operators: of thousands of rules one changes.
+_PARTITIONINGS: IdentityCache[Operator, None, Partitioning] = IdentityCache(most=1 << 15)
+
+
+def _partitioning_of(rule: Rule) -> Partitioning:
     if _judges_single_events(rule):
         return Anywhere()
     if rule.group_by:
         return ByKey(rule.group_by)
     reach = reach_us(rule)
-    return OneTask(f"it has no group key, and {reach}") if isinstance(reach, str) else _slices(reach)
+    return OneTask(f"it has no group key, and {reach}") if isinstance(reach, str) else slices_of(reach)
 
 
 def reach_us(rule: Rule) -> int | str:
@@ -110,8 +130,9 @@ def reach_us(rule: Rule) -> int | str:
     return reasons[0] if reasons else max(reach for reach in reaches if isinstance(reach, int))
 
 
-def _slices(overlap_us: int) -> BySlice:
-    return BySlice(max(SLICE_PER_WINDOW * overlap_us, SHORTEST_SLICE_US), overlap_us)
+def slices_of(overlap_us: int, per_window: int = SLICE_PER_WINDOW) -> BySlice:
+    """Slices that are so many times as long as what they have to read of the next one."""
+    return BySlice(max(per_window * overlap_us, SHORTEST_SLICE_US), overlap_us)
 
 
 def _judges_single_events(rule: Rule) -> bool:

@@ -7,7 +7,7 @@ events joins the route that makes them where these already lie in the right task
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from situ.graph.expressions import Attribute, Expression, GroupKey
 from situ.graph.operators import Operator, OperatorGraph
@@ -40,10 +40,26 @@ def routes_of(graph: OperatorGraph, here: Container[str] | None = None) -> tuple
 
 
 @dataclass
+class _Placed:
+    """A route that operators are still added to."""
+
+    stage: int
+    partitioning: Partitioning
+    operators: list[Operator]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.as_route().reads
+
+    def as_route(self) -> Route:
+        return Route(self.stage, self.partitioning, tuple(self.operators))
+
+
+@dataclass
 class _Planner:
     graph: OperatorGraph
     here: tuple[Operator, ...]
-    placed: list[Route] = field(default_factory=list)
+    placed: list[_Placed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.operators = {operator.name: operator for operator in self.here}
@@ -56,8 +72,7 @@ class _Planner:
         if not sources:
             self._add(operator, 0, partitioning)
         elif len(sources) == 1 and self._fits(operator, partitioning, self.placed[sources[0]]):
-            (at,) = sources
-            self.placed[at] = replace(self.placed[at], operators=(*self.placed[at].operators, operator))
+            self.placed[sources[0]].operators.append(operator)
         else:
             self._add(operator, self.placed[sources[0]].stage + 1, partitioning)
 
@@ -77,20 +92,20 @@ class _Planner:
                 self._join_a_reader(at)
         return tuple(sorted((self._in_order(r) for r in self.placed if r.operators), key=lambda route: route.stage))
 
-    def _in_order(self, route: Route) -> Route:
+    def _in_order(self, route: _Placed) -> Route:
         names = {operator.name for operator in route.operators}
-        return replace(route, operators=tuple(o for o in self.graph.operators if o.name in names))
+        return Route(route.stage, route.partitioning, tuple(o for o in self.graph.operators if o.name in names))
 
     def _add(self, operator: Operator, stage: int, partitioning: Partitioning) -> None:
         """Into the stage's route of this partitioning, if there is one. What runs anywhere stays apart at first."""
-        for at, route in enumerate(self.placed):
+        for route in self.placed:
             same = route.stage == stage and route.operators and _alike(route.partitioning, partitioning)
             if same and not isinstance(partitioning, Anywhere):
-                self.placed[at] = replace(route, operators=(*route.operators, operator))
+                route.operators.append(operator)
                 return
-        self.placed.append(Route(stage, partitioning, (operator,)))
+        self.placed.append(_Placed(stage, partitioning, [operator]))
 
-    def _fits(self, operator: Operator, partitioning: Partitioning, route: Route) -> bool:
+    def _fits(self, operator: Operator, partitioning: Partitioning, route: _Placed) -> bool:
         """Whether the operator's inputs meet in the tasks of the route that makes some of them."""
         made = [o.name for o in route.operators if o.name in operator.inputs]
         match partitioning, route.partitioning:
@@ -142,10 +157,10 @@ class _Planner:
         stage, operators = self.placed[at].stage, self.placed[at].operators
         for to, route in enumerate(self.placed):
             if to != at and route.stage == stage and route.partitioning == partitioning and route.operators:
-                self.placed[to] = replace(route, operators=(*route.operators, *operators))
-                self.placed[at] = replace(self.placed[at], operators=())
+                route.operators += operators
+                self.placed[at].operators = []
                 return
-        self.placed[at] = replace(self.placed[at], partitioning=partitioning)
+        self.placed[at].partitioning = partitioning
 
     def _join_a_reader(self, at: int) -> None:
         mine = self.placed[at]
@@ -154,8 +169,8 @@ class _Planner:
                 isinstance(route.partitioning, Anywhere) and to < at
             )
             if to != at and route.operators and route.stage == mine.stage and fits and {*mine.reads} <= {*route.reads}:
-                self.placed[to] = replace(route, operators=(*route.operators, *mine.operators))
-                self.placed[at] = replace(mine, operators=())
+                route.operators += mine.operators
+                mine.operators = []
                 return
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: Of a local session's memory, what Spark's Java gets; the Python workers and their columns live beside it.
 JAVA_SHARE = 0.4
 _LEAST_MB, _MOST_MB = 1024, 30 * 1024  # Java's references are short below 32 GB
+#: A task needs so many times the memory of what it reads of a shuffle; what it is given lies between these bounds.
+_TASK_PER_SHUFFLE = 16
+_LEAST_TASK_MB, _MOST_TASK_MB = 64, 512
 
 #: Where a server of Spark Connect listens if nothing else is said, and how long one may take to answer.
 CONNECT_PORT, ANSWER_S = 15002, 20
@@ -46,6 +49,15 @@ _EVERYWHERE = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     # A micro-batch writes what changed in the state, not a whole copy of it, which takes a third of a small one's time.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+#: Set where Spark's driver is started here.
+_NOT_ON_CONNECT = {
+    "spark.ui.showConsoleProgress": "false",
+    # PySpark would ask Java for its settings at each column and each step of a DataFrame, to be able to say in which
+    # line of Python it was made: more than half of all calls of a detection.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 
@@ -175,7 +187,7 @@ def session_settings(
     # spark.remote=local[2] is a server of Spark Connect that starts here; Spark takes one of the two settings only.
     key = "spark.remote" if "spark.remote" in known else "spark.master"
     where = known.setdefault(key, "local[*]")
-    defaults = _EVERYWHERE | {"spark.ui.showConsoleProgress": "false", key: where}
+    defaults = _EVERYWHERE | _NOT_ON_CONNECT | {key: where}
     if where.startswith("local"):
         defaults |= _local_defaults(environ, memory)
     settings = {key: known.get(key, value) for key, value in defaults.items()} | given
@@ -197,6 +209,7 @@ def _local_defaults(environ: Mapping[str, str], memory: int) -> dict[str, str]:
     megabytes = min(max(round(memory * JAVA_SHARE / 2**20), _LEAST_MB), _MOST_MB)
     defaults = {
         "spark.driver.memory": f"{megabytes}m",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": f"{_task_megabytes(memory)}m",
         "spark.python.daemon.module": "situ.runtime.spark.session.daemon",
         "spark.shuffle.compress": "false",  # what is shuffled stays on this machine, mostly in memory
         "spark.ui.enabled": "false",
@@ -207,6 +220,14 @@ def _local_defaults(environ: Mapping[str, str], memory: int) -> dict[str, str]:
         # Driver and executor are one process: no need to ask the network what this machine is called.
         defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return defaults
+
+
+def _task_megabytes(memory: int) -> int:
+    """How much of a shuffle one task may read: what fits into a core's share of Python's memory with all that is made
+    of it. Spark makes as few tasks as this allows, but one for each core; if it were less, tasks might be one or two
+    more than cores, which would wait for these."""
+    share = memory * (1 - JAVA_SHARE) / (os.cpu_count() or 1)
+    return min(max(round(share / _TASK_PER_SHUFFLE / 2**20), _LEAST_TASK_MB), _MOST_TASK_MB)
 
 
 def spark_defaults(environ: Mapping[str, str]) -> dict[str, str]:

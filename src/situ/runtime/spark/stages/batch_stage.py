@@ -23,7 +23,15 @@ from situ.kernel.operator import SLICE, Produced
 from situ.mobility.moving_program import MovingProgram
 from situ.mobility.moving_query import MovingQuery
 from situ.reuse.tiles import Shards
-from situ.runtime.spark.plan.partitioning import Anywhere, ByKey, BySlice, EveryTask, OneTask, Partitioning
+from situ.runtime.spark.plan.partitioning import (
+    Anywhere,
+    ByKey,
+    ByKeyAndSlice,
+    BySlice,
+    EveryTask,
+    OneTask,
+    Partitioning,
+)
 from situ.runtime.spark.plan.plan import Read, SparkPlan, Stage
 from situ.runtime.spark.session.functions import loaded
 from situ.runtime.spark.session.task_memory import memory_of_task
@@ -36,7 +44,7 @@ TIME = "_time"
 #: Marks of tests come in columns of this many bits: a bigint, without its sign.
 MARKS_PER_COLUMN = 63
 #: Rows that are packed together: enough for long packets, few enough to lie in memory beside Spark.
-ROWS_PER_PIECE = 1 << 20
+ROWS_PER_PIECE, BYTES_PER_PIECE = 1 << 20, 1 << 28
 
 
 #: The rows that have come for a stage, by route and event type.
@@ -98,6 +106,9 @@ def distribute(
         case BySlice():
             rows = _sliced(rows, partitioning)
             shard = shard_numbers([rows.column(SLICE)], shards)
+        case ByKeyAndSlice(keys, slices):
+            rows = _sliced(rows, slices)
+            shard = shard_numbers([rows.column(key) for key in (*keys, SLICE)], shards)
         case OneTask():
             shard = partitioning.shard
         case EveryTask():
@@ -137,11 +148,13 @@ def marked_rows(rows: pa.RecordBatch, tests: frozenset[int]) -> np.ndarray:
 def pieces_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in fewer, larger batches."""
     waiting: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= ROWS_PER_PIECE:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_PER_PIECE or size >= BYTES_PER_PIECE:
             yield _joined(waiting)
-            waiting = []
+            waiting, rows, size = [], 0, 0
     if waiting:
         yield _joined(waiting)
 

@@ -7,9 +7,10 @@ ones, and Python reads them without converting anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from functools import lru_cache
+from itertools import count, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import pyarrow as pa
 from situ.core.hops import hop
 from situ.kernel.arrays import I64
 from situ.kernel.matching.machine import jit
-from situ.kernel.matching.order import counting_order
+from situ.kernel.matching.order import order_and_ends
 
 #: The columns of packets, for Spark and for Arrow.
 PACKETS = "stage int, shard int, route int, type string, payload binary"
@@ -138,27 +139,32 @@ def to_packets(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Add
 
 def _packed(rows: pa.RecordBatch, shard: I64 | int, shards: int, address: Address) -> pa.RecordBatch:
     if isinstance(shard, int):
-        of_shard = np.full(rows.num_rows, shard)
+        of_shards, ends = np.array([shard]), np.array([rows.num_rows])
     else:
-        order = counting_order(shard, shards)
-        rows, of_shard = rows.take(pa.array(order)), shard[order]
+        order, ends = order_and_ends(shard, shards)
+        rows, of_shards = rows.take(pa.array(order)), np.arange(shards)
     most = max(PACKET_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
-    first = np.flatnonzero(np.diff(of_shard, prepend=-1))  # of each shard
-    into = np.arange(rows.num_rows) - np.repeat(first, np.diff(first, append=rows.num_rows))
-    begins = np.flatnonzero(into % most == 0)
-    numbers, bounds = of_shard[begins], np.append(begins, rows.num_rows)
-    written = pa.BufferOutputStream()
-    ends = [0]
-    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        with pa.ipc.new_stream(written, rows.schema) as writer:
-            writer.write_batch(rows.slice(begin, end - begin))
-        ends.append(written.tell())
-    offsets = pa.py_buffer(np.array(ends, np.int32))
-    payload = pa.Array.from_buffers(pa.binary(), len(numbers), [None, offsets, written.getvalue()])
+    numbers, bounds = _cut(of_shards, ends, most)
+    parts = (rows.slice(begin, end - begin) for begin, end in pairwise(bounds.tolist()))
+    payload = payloads(parts, rows.schema)
     constant = [pa.array(np.full(len(numbers), n, np.int32)) for n in (address.stage, address.route)]
     types = pa.array([address.type]).take(pa.array(np.zeros(len(numbers), np.int64)))
     columns = [constant[0], pa.array(numbers.astype(np.int32)), constant[1], types, payload]
     return pa.RecordBatch.from_arrays(columns, schema=PACKETS_ARROW)
+
+
+def _cut(of_shards: I64, ends: I64, most: int) -> tuple[I64, I64]:
+    """Rows of shards that follow each other, in parts of at most so many: the shard of each part, and where it begins
+    and ends.
+
+    >>> [numbers.tolist() for numbers in _cut(np.array([4, 7, 9]), np.array([5, 5, 6]), 2)]
+    [[4, 4, 4, 9], [0, 2, 4, 5, 6]]
+    """
+    counts = np.diff(ends, prepend=0)
+    parts = -(-counts // most)
+    into = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    begins = np.repeat(ends - counts, parts) + into * most
+    return np.repeat(of_shards, parts), np.append(begins, ends[-1])
 
 
 def clock_packets(stages: Sequence[int], shards: int, told: Mapping[str, object]) -> pa.RecordBatch:
@@ -185,15 +191,37 @@ def begin_packets(stages: Sequence[int], shard: int) -> pa.RecordBatch:
 def from_packets(packets: pa.RecordBatch) -> Iterator[tuple[int, str, list[pa.RecordBatch]]]:
     """The rows of each packet, with the route and the type that they are for."""
     routes, types = (packets.column(name).to_pylist() for name in ("route", "type"))
-    payloads = packets.column("payload")
+    column = packets.column("payload")
     for at, (route, type_) in enumerate(zip(routes, types, strict=True)):
-        yield route, type_, rows_of(payloads[at].as_buffer())
+        yield route, type_, rows_of(column[at].as_buffer())
+
+
+def payloads(parts: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.BinaryArray:
+    """Each part as an Arrow stream: the schema, which is written once for all of them, and one batch."""
+    head = schema.serialize()
+    batches = [part.serialize() for part in parts]
+    ends = np.cumsum([0, *(head.size + batch.size for batch in batches)]).astype(np.int32)
+    content = b"".join(message for batch in batches for message in (head, batch))
+    return pa.Array.from_buffers(pa.binary(), len(batches), [None, pa.py_buffer(ends), pa.py_buffer(content)])
 
 
 def rows_of(payload: pa.Buffer | bytes) -> list[pa.RecordBatch]:
-    """The rows of one packet."""
-    with pa.ipc.open_stream(payload) as reader:
-        return list(reader)
+    """The rows of one packet.
+
+    >>> rows = pa.record_batch({"n": [1, 2]})
+    >>> rows_of(payloads([rows], rows.schema)[0].as_buffer()) == [rows]
+    True
+    """
+    buffer = pa.py_buffer(payload)
+    # A message of Arrow begins with a marker and the length of what describes it. A schema is nothing but that.
+    head = 8 + int.from_bytes(buffer[4:8].to_pybytes(), "little")
+    return [pa.ipc.read_record_batch(buffer[head:], _schema(buffer[:head].to_pybytes()))]
+
+
+@lru_cache(maxsize=64)
+def _schema(content: bytes) -> pa.Schema:
+    """Most packets have a schema that was read before."""
+    return pa.ipc.read_schema(pa.py_buffer(content))
 
 
 def even_keys(shards: int) -> list[int]:

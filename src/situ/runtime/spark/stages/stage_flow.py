@@ -10,7 +10,7 @@ from situ.flow.flow import Flow
 from situ.flow.port import Port
 from situ.kernel.compile import Programs
 from situ.kernel.operator import contexts_of
-from situ.runtime.spark.plan.partitioning import Anywhere, BySlice, partitioning_of
+from situ.runtime.spark.plan.partitioning import Anywhere, ByKeyAndSlice, BySlice, partitioning_of
 from situ.runtime.spark.plan.plan import SparkPlan, Stage
 
 
@@ -47,9 +47,10 @@ def stage_programs(
     `own_us`, `in_order`: see `Context`; a batch hands complex events to Spark, which keeps no order."""
     contexts = contexts_of(plan.plain, functions, provenance=False)
     of_stage = {}
-    for operator in (operator for route in stage.routes for operator in route.operators):
+    for operator, of_route in ((o, route.partitioning) for route in stage.routes for o in route.operators):
         partitioning = partitioning_of(operator)
-        slice_us = partitioning.length_us if isinstance(partitioning, BySlice) and own_us is None else None
+        slices = of_route.slices if isinstance(of_route, ByKeyAndSlice) else partitioning
+        slice_us = slices.length_us if isinstance(slices, BySlice) and own_us is None else None
         ordered = not isinstance(partitioning, Anywhere)
         context = contexts[operator.name]
         start_us = context.start_us if owns else None
