@@ -9,9 +9,13 @@ import pyarrow as pa
 import pytest
 
 import situ
+from situ.kernel.arrays import RUNS_USED
+from situ.kernel.case_run import CaseRun
 from situ.kernel.matching import matcher
 from situ.kernel.matching.matcher import Shard
 from situ.kernel.matching.sequences import is_sequence
+from situ.kernel.pattern_operator import PatternOperator
+from situ.kernel.state.case_state import FEW_EVENTS
 
 STREAM = "stream R(k int, v int, ts int) time ts in s\n"
 
@@ -101,3 +105,31 @@ def test_sequences_run_in_their_own_kernel(monkeypatch: pytest.MonkeyPatch) -> N
     engine = situ.Engine(query)
     engine.feed(pa.table({"k": [1, 1], "v": [1, 2], "ts": [0, 1]}))
     assert engine.close().complex_events["S"].num_rows == 1
+
+
+def _only_case(engine: situ.Engine) -> CaseRun:
+    (node,) = engine._flow.nodes.values()
+    assert isinstance(node.operator, PatternOperator)
+    (case,) = node.operator.cases
+    return case
+
+
+def test_partial_matches_that_are_over_do_not_pile_up() -> None:
+    """No event ever continues one, so that no event looks at them."""
+    engine = situ.Engine(f"{STREAM}subscribe S detect R(v = 1) as a then R(v = 2) as b within 5 s assign n = 1")
+    rows = 3_000
+    engine.feed(pa.table({"k": [1] * rows, "v": [1] * rows, "ts": list(range(rows))}))
+    (shard,) = _only_case(engine).state.matcher.shards
+    assert shard.counters[RUNS_USED] <= 32
+
+
+def test_events_that_nobody_holds_do_not_pile_up() -> None:
+    """Fed one by one: they are left out together, when there are many."""
+    engine = situ.Engine(f"{STREAM}subscribe S detect R(v = 1) as a then R(v = 2) as b within 5 s assign n = 1")
+    retained = []
+    for second in range(300):
+        engine.feed({"k": 1, "v": 1, "ts": second})
+        retained.append(len(_only_case(engine).state.retained))
+    assert 32 < max(retained) <= 2 * 7 + FEW_EVENTS + 1
+    engine.snapshot()
+    assert len(_only_case(engine).state.retained) <= 7

@@ -40,7 +40,7 @@ NETWORK = Network(
 )
 _LOOK_S = 0.05
 #: Of the latency: files a second, rows of each, and for how long they come. What the first seconds find is left out.
-FILES_PER_S, FILE_ROWS, LATENCY_S, WARM_S, START_S = 10, 100, 40, 15, 180
+FILES_PER_S, FILE_ROWS, LATENCY_S, WARM_S, START_S = 10, 100, 30, 10, 180
 TRIGGER_MS = 100
 
 
@@ -187,17 +187,28 @@ def latencies_of(incoming: Path, out: Path) -> np.ndarray:
         move_in(incoming, number)
         number += 1
         time.sleep(1)
+    first = number
     begun = time.time()
-    for k in range(LATENCY_S * FILES_PER_S):
-        move_in(incoming, number + k)
-        time.sleep(max(begun + (k + 1) / FILES_PER_S - time.time(), 0))
-    # Only what happened when Spark was warm, and has had the time to be found.
-    since_us, until_us = (begun + WARM_S) * 1e6, (begun + LATENCY_S - 5) * 1e6
-    found = []
-    for part in parts():
-        times_us = pq.read_table(part)["_time"].cast(pa.int64()).to_numpy()
-        found.append(latencies_ms(part)[(times_us > since_us) & (times_us < until_us)])
+    for _ in range(LATENCY_S * FILES_PER_S):
+        move_in(incoming, number)
+        number += 1
+        time.sleep(max(begun + (number - first) / FILES_PER_S - time.time(), 0))
+    # Only what happened when Spark was warm; the first result of a later time says that all of it has been found.
+    since_us, until_us = (begun + WARM_S) * 1e6, time.time() * 1e6
+    deadline = time.monotonic() + START_S
+    while not any((times_of(part) >= until_us).any() for part in parts()[-5:]):
+        if time.monotonic() > deadline:
+            raise SituError(f"what has happened is not found in {START_S} s")
+        move_in(incoming, number)
+        number += 1
+        time.sleep(1)
+    found = [latencies_ms(part)[(times_of(part) > since_us) & (times_of(part) < until_us)] for part in parts()]
     return np.concatenate(found)
+
+
+def times_of(part: Path) -> np.ndarray:
+    """The times of the complex events in a file."""
+    return np.asarray(pq.read_table(part)["_time"].cast(pa.int64()))
 
 
 def restart(say: Say) -> Iterator[BenchFigure]:

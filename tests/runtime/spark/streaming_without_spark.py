@@ -86,7 +86,7 @@ class StreamingQuery:
             spelt = pa.array([words[number] for number in events.column(column).to_pylist()], pa.string())
             events = events.set_column(events.column_names.index(column), column, spelt)
         figures = pc.equal(events.column("_kind"), FIGURES)
-        self.figures = events.filter(figures).column("_figures").to_pylist()
+        self.figures = [row for (row,) in events.filter(figures).column("_figures").to_pylist()]
         return events.filter(pc.invert(figures)).drop_columns(["_figures"])
 
     def found(self, results: list[pa.Table]) -> Found:
@@ -180,7 +180,7 @@ def _lasting(packets: list[Packet]) -> list[str]:
             lasting.append(repr(packet))
             continue
         for row in (row for batch in rows_of(packet.payload) for row in batch.to_pylist()):
-            measured = row["_figures"] or {}
+            (measured,) = row["_figures"] or [{}]
             lasting.append(repr(row | {"_figures": {k: v for k, v in measured.items() if k not in _MEASURED}}))
     return lasting
 

@@ -18,6 +18,7 @@ from situ.lang.resolve import resolve
 from situ.runtime.spark.detect import detect_rows
 from situ.runtime.spark.inputs.own_files import SETTING
 from situ.runtime.spark.inputs.stream_files import files_to_rows
+from situ.runtime.spark.inputs.tables import dataframe_to_rows
 from situ.runtime.spark.session.tallies import SETTING as TALLIES
 
 if TYPE_CHECKING:
@@ -109,3 +110,38 @@ def test_both_ways_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
     assert packed == streamed(spark, files, tmp_path / "catalyst", "spark", tallies=False)
     kinds = ("'late'", "'rejected'", "'Counted'", "'Next'")
     assert all(sum(kind in row for row in packed) > 5 for kind in kinds), packed.most_common(5)
+
+
+TWO_STREAMS = """
+stream E(id int, ts int) time ts in s
+stream F(id int, ts int) time ts in s
+subscribe Both
+  detect   E as e then F as f within 5 s
+  assign   e = e.id, f = f.id
+"""
+
+
+@pytest.mark.slow
+def test_java_code_is_compiled_once_and_not_for_each_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Of files and of DataFrames: the time of a micro-batch, by which rows ahead are told, is no part of the code."""
+    for number in range(2):
+        for name in ("E", "F"):
+            (tmp_path / name).mkdir(exist_ok=True)
+            table = pa.table({"id": pa.array([number], pa.int32()), "ts": pa.array([number], pa.int32())})
+            pq.write_table(table, tmp_path / name / f"{number}.parquet")
+    graph = resolve(parse(TWO_STREAMS))
+    one, other = graph.streams
+    compiled = []
+    for run in range(2):
+        frames = spark.readStream.schema("id int, ts int").option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "F"))
+        rows = {
+            "E": files_to_rows(spark, tmp_path / "E", one, tmp_path / f"source-{run}", 1),
+            "F": dataframe_to_rows(frames, other),
+        }
+        writer = detect_rows(graph, rows, shards=1).events.writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(tmp_path / f"ck-{run}"))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(300)
+        assert len(query.recentProgress) >= 2
+        compiled.append(spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount())
+    assert compiled[1] == compiled[0]

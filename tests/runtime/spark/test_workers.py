@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from situ.runtime.spark.follow.query_errors import query_error
+from situ.runtime.spark.session.daemon import without_archives
 from situ.runtime.spark.session.errors import SparkError, cause_and_remedy
 from situ.runtime.spark.session.workers import (
     missing_modules,
@@ -143,3 +144,14 @@ def test_what_is_said_when_there_is_no_such_python() -> None:
     cause, remedy = cause_and_remedy(text)
     assert cause == "there is no Python at ./environment/bin/python"
     assert "from the directory in which the driver was started" in remedy
+
+
+def test_workers_import_what_is_installed_and_not_archives_of_it(tmp_path: Path) -> None:
+    installed, half = tmp_path / "installed", tmp_path / "half"
+    for package in (installed / "pyspark", installed / "py4j", half / "pyspark"):
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+    for home, is_enough in ((installed, True), (half, False)):
+        archives = [str(home / "pyspark" / "python" / "lib" / name) for name in ("pyspark.zip", "py4j-src.zip")]
+        others = [str(tmp_path / "own.zip"), str(home)]
+        assert without_archives([*archives, *others]) == (others if is_enough else [*archives, *others])

@@ -277,8 +277,8 @@ class Detection:
         """Everything in one table: `_kind` and `_name` say what a row is."""
         spelt = {"_kind": _spelt("_kind", KINDS), "_name": _spelt("_name", self.output.names)}
         if self.found.isStreaming:
-            kept = observed(self.found).filter(F.col("_kind") != KINDS.index(FIGURES)).drop("_figures")
-            return kept.withColumns(spelt)
+            kept = observed(self.found, self.plan.reuses).filter(F.col("_kind") != KINDS.index(FIGURES))
+            return kept.drop("_figures").withColumns(spelt)
         # Columns that no task has anything for do not cross.
         if CALLS not in self.output.fields:
             spelt[CALLS] = F.lit(None).cast("bigint")

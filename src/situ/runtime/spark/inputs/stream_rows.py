@@ -22,8 +22,12 @@ _BATCH_ROWS = 32_768
 
 def micro_batch_us() -> Column:
     """The time of the micro-batch in microseconds, by which rows ahead are judged. A micro-batch that is done again has
-    the same, and so rejects the same rows."""
-    return F.unix_micros(F.current_timestamp())
+    the same, and so rejects the same rows.
+
+    It is taken out of a sorted list, for which Spark generates no Java code: the code would have the time in it, and
+    would be compiled again for each micro-batch.
+    """
+    return F.element_at(F.array_sort(F.array(F.unix_micros(F.current_timestamp()))), 1)
 
 
 def now_us_of(batch: pa.RecordBatch) -> int:

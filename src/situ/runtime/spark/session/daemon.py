@@ -6,12 +6,33 @@ Without it each worker, one or two per core, imports NumPy, Arrow, Numba and sit
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import suppress
+from importlib.machinery import PathFinder
 
-from pyspark.daemon import manager
+
+def without_archives(path: list[str]) -> list[str]:
+    """A path for imports without archives that have what is installed, too, as Spark's `pyspark.zip` and its py4j.
+
+    Modules of an archive are compiled at each start, and each worker looks through all of it once more.
+    """
+    others = [place for place in path if not place.endswith(".zip")]
+    installed = [PathFinder.find_spec(package, others) for package in ("pyspark", "py4j")]
+    homes = [home for spec in installed if spec is not None for home in spec.submodule_search_locations or ()]
+    if len(homes) < len(installed):
+        return path
+    return [place for place in path if place in others or not place.startswith(homes[0])]
+
 
 if __name__ == "__main__":
+    sys.path[:] = without_archives(sys.path)
+    for archive in [place for place in sys.path_importer_cache if place not in sys.path and place.endswith(".zip")]:
+        del sys.path_importer_cache[archive]
+
+    from pyspark.daemon import manager
+
     with suppress(Exception):  # what cannot be imported here is said by the worker that needs it
+        import pyspark.sql.streaming.proto.StateMessage_pb2
         import pyspark.worker  # noqa: F401
 
         import situ.runtime.spark.inputs.tables

@@ -56,7 +56,7 @@ _EVERYWHERE = {
 _NOT_ON_CONNECT = {
     "spark.ui.showConsoleProgress": "false",
     # PySpark would ask Java for its settings at each column and each step of a DataFrame, to be able to say in which
-    # line of Python it was made: more than half of all calls of a detection.
+    # line of Python it was made: several calls for each.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from situ.reuse.totals import Totals
-from situ.runtime.spark.stages.output import CALLS, COMPLEX_EVENT, FIGURES, KINDS, LATE, REJECTED, TIMED_OUT
+from situ.runtime.spark.stages.output import CALLS, COMPLEX_EVENT, KINDS, LATE, REJECTED, TIMED_OUT
 
 #: The name under which Spark reports them.
 METRICS = "situ"
@@ -16,16 +16,18 @@ METRICS = "situ"
 REUSED = "reuse_"
 
 
-def observed(rows: DataFrame) -> DataFrame:
-    """The tagged rows; when they are read, Spark counts along."""
-    figures = F.col("_kind") == KINDS.index(FIGURES)
+def observed(rows: DataFrame, reuses: bool) -> DataFrame:
+    """The tagged rows; when they are read, Spark counts along. `reuses`: what consumers share is counted, too, which
+    takes Spark some milliseconds to plan for each micro-batch."""
 
     def count(kind: str) -> Column:
         return F.count_if(F.col("_kind") == KINDS.index(kind))
 
     def figure(name: str) -> Column:
-        return F.when(figures, F.col(f"_figures.{name}"))
+        """Null in all rows that are not figures."""
+        return F.col("_figures")[0][name]
 
+    shared = [f.name for f in fields(Totals)] if reuses else []
     return rows.observe(
         METRICS,
         F.coalesce(F.sum(figure("input")), F.lit(0)).alias("input"),
@@ -36,7 +38,7 @@ def observed(rows: DataFrame) -> DataFrame:
         count(REJECTED).alias("rejected"),
         F.coalesce(F.sum(CALLS), F.lit(0)).alias("failed_calls"),
         F.coalesce(F.sum(figure("duplicates")), F.lit(0)).alias("duplicates"),
-        *(F.coalesce(F.sum(figure(f"reuse.{f.name}")), F.lit(0)).alias(REUSED + f.name) for f in fields(Totals)),
+        *(F.coalesce(F.sum(figure("reuse")[name]), F.lit(0)).alias(REUSED + name) for name in shared),
         F.coalesce(F.sum(figure("state_bytes")), F.lit(0)).alias("state_bytes"),
         F.max(figure("state_bytes")).alias("largest_shard_bytes"),
         F.max(figure("events")).alias("largest_shard_candidates"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from situ.runtime.spark.stages.shipped import loaded_once
 
@@ -45,7 +46,8 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.state = handle.getValueState("shard", "state binary")
+        # Not as a text: each task would ask Java what it means.
+        self.state = handle.getValueState("shard", StructType([StructField("state", BinaryType())]))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         from situ.runtime.spark.stages.stream_stage import Packet
