@@ -3,7 +3,7 @@
 Part of the pure core of a site: it is told messages and times, and says what is to be sent. A decision is the next
 version of the plan, given to all brokers in two phases by the one that decided. That one prepares and begins before all
 others, and aborts after them, so its journal knows of whatever others wait for: killed before its own `go`, it aborts
-when it is back; killed after it, it tells the others again (decision 0037).
+when it is back; killed after it, it tells the others again (decision 0038).
 """
 
 from __future__ import annotations
@@ -207,7 +207,10 @@ class Coordinator:
         operators = {name: OperatorPlace(site) for name, site in sites.items()}
         lead_us = int(self.settings.lead_s * 1e6) << self._attempts
         moved = replace(plan, version=plan.version + 1, operators=operators, starts_us=after_us + lead_us)
-        moved = with_ways(carried_on(moved, plan), self.network)
+        moved = carried_on(moved, plan)
+        if any(place.carried_from is None for place in moved.operators.values()):
+            return  # what begins without state would lose matches over the change
+        moved = with_ways(moved, self.network)
         word = f"{self._site.name}/{moved.version}/{self._epoch}/{next(self._numbers)}"
         self._begin(Deployment(moved, concerned_sites(moved, [plan]), word))
 
