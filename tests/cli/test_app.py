@@ -88,8 +88,12 @@ def test_explain_shows_every_form(doors: Path) -> None:
     code, out, _ = situ("explain", doors, "--engine", "embedded")
     assert code == 0
     titles = [line for line in out.splitlines() if line.startswith("-- ")]
-    assert titles == ["-- query", "-- operator graph", "-- program of Opened", "-- program of Shut"]
+    programs = ["-- program of Opened", "-- program of Shut"]
+    assert titles == ["-- query", "-- operator graph", *programs, "-- moves from site to site"]
     assert "subscribe Shut" in out
+    assert (
+        "Shut by sms or mfgs: a match has no event from before its first one; an old instance is done after 10" in out
+    )
     assert " object at 0x" not in out
 
 

@@ -12,6 +12,8 @@ from situ.cli.explain_reuse import measure_reuse, sharing_in_words
 from situ.cli.query_file import import_functions, read_query, without_looking_for_garbage
 from situ.cli.run import paths_of_streams
 from situ.core.errors import InputError
+from situ.core.time import format_duration
+from situ.graph.cuts import Cut, cut_in
 from situ.graph.describe import describe
 from situ.graph.operators import OperatorGraph
 from situ.graph.picture import to_svg
@@ -38,6 +40,7 @@ class Explained:
     spark: str | None = None
     rules: str = ""
     reuse: Mapping[str, str] = field(default_factory=dict)
+    transitions: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """
@@ -54,6 +57,8 @@ class Explained:
         parts = [("query", self.query), ("operator graph", self.graph)]
         parts += [(f"program of {name}", program) for name, program in self.programs.items()]
         parts += [("rules that run as one", self.rules)] if self.rules else []
+        moves = "\n".join(f"{name} by {words}" for name, words in self.transitions.items())
+        parts += [("moves from site to site", moves)] if moves else []
         parts += [("plan on Spark", self.spark)] if self.spark is not None else []
         parts += [(f"reuse in {name}", words) for name, words in self.reuse.items()]
         parts += [("warnings", "\n".join(self.warnings))] if self.warnings else []
@@ -67,6 +72,7 @@ class Explained:
             "rules": self.rules,
             "spark": self.spark,
             "reuse": dict(self.reuse),
+            "transitions": dict(self.transitions),
             "warnings": list(self.warnings),
         }
 
@@ -93,7 +99,22 @@ def explain_file(
     programs = {operator.name: str(engine.program(operator.name)) for operator in graph.operators}
     plan = _plan_on_spark(graph, engine.programs) if on_spark else None
     rules, reuse = engine.describe_rules(), _reuse(graph, sources)
-    return Explained(unparse(query), describe(graph), programs, messages, plan, rules, reuse)
+    moves = {operator.name: _how_it_moves(graph, operator.name) for operator in graph.operators}
+    return Explained(unparse(query), describe(graph), programs, messages, plan, rules, reuse, moves)
+
+
+def _how_it_moves(graph: OperatorGraph, name: str) -> str:
+    """By which strategies an operator moves from site to site while events flow, and why."""
+    match cut_in(graph, name):
+        case Cut(back_us=0, after_us=after_us, reason=reason):
+            return f"sms or mfgs: {reason}; an old instance is done after {format_duration(after_us)}"
+        case Cut(back_us, after_us, reason):
+            return (
+                f"sms or mfgs: {reason}; an old instance is done {format_duration(back_us + after_us)} after a new one "
+                "begins to read"
+            )
+        case reason:
+            return f"mfgs: {reason}"
 
 
 def _summary(query: Query, graph: OperatorGraph, engine: Engine, messages: tuple[str, ...]) -> Explained:

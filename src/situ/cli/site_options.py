@@ -199,6 +199,50 @@ class DeployOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class TransitionOptions:
+    """All that a command line of `situ transition` says."""
+
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MECHANISM",
+            help="Where operators are to run: as this mechanism of `situ compare` says, with what sites have counted.",
+            show_default=False,
+        ),
+    ] = None
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="PLAN", help="Or: as this plan of `situ plan --out` says.", show_default=False),
+    ] = None
+    strategy: Annotated[
+        Literal["auto", "sms", "mfgs", "naive"],
+        typer.Option(
+            help="How operators move. `mfgs`: the state goes ahead, then what is read meanwhile. `sms`: the old "
+            "instance finishes what began before a time, the new one begins without state. `naive`: stop, move, start. "
+            "`auto`: of `mfgs` and `sms`, what moves fewer bytes, where both are exact."
+        ),
+    ] = "auto"
+    order: Annotated[
+        Literal["sequential", "concurrent"], typer.Option(help="One operator after another, or all at once.")
+    ] = "concurrent"
+    after: Annotated[
+        str,
+        typer.Option(
+            metavar="T",
+            help="Operators move so long after the latest event that was read, in event time.",
+        ),
+    ] = AFTER
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say which operators would move, how and why, and change nothing.")
+    ] = False
+    timeout: Annotated[float, typer.Option(metavar="S", help="Wait so many seconds until everything has moved.")] = (
+        600.0
+    )
+    control: ControlOptions = field(default_factory=ControlOptions)
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, slots=True)
 class StopOptions:
     """All that a command line of `situ stop` says."""
 

@@ -11,7 +11,14 @@ import typer
 from situ.cli.option_groups import takes
 from situ.cli.options import AsJson, user_errors
 from situ.cli.panels import OPERATE
-from situ.cli.site_options import DeployOptions, PushOptions, SiteOptions, StatusOptions, StopOptions
+from situ.cli.site_options import (
+    DeployOptions,
+    PushOptions,
+    SiteOptions,
+    StatusOptions,
+    StopOptions,
+    TransitionOptions,
+)
 from situ.cli.up_options import UpOptions
 
 sites = typer.Typer()
@@ -131,6 +138,30 @@ def deploy(options: DeployOptions) -> None:
     with user_errors(options.as_json):
         deployed = deploy_file(options)
         typer.echo(json.dumps(deployed) if options.as_json else deployed["words"])
+
+
+@sites.command(rich_help_panel=OPERATE)
+@takes(TransitionOptions)
+def transition(options: TransitionOptions) -> None:
+    """Move operators to other sites while events flow: nothing is lost, and nothing is found twice.
+
+    For example, of the sites that `situ up --dir here` has started, first only said, then done:
+
+    situ transition --to relaxation --dir here --dry-run
+
+    situ transition --to relaxation --dir here
+
+    Operators that must not wait for their state, one after another:
+
+    situ transition --plan plan.json --strategy sms --order sequential --dir here
+
+    Operators that pull, and those on Spark, do not move: docs/transitions.md.
+    """
+    from situ.cli.transition import transition_of
+
+    with user_errors(options.as_json):
+        moved = transition_of(options)
+        typer.echo(json.dumps(moved.to_json()) if options.as_json else str(moved))
 
 
 @sites.command(rich_help_panel=OPERATE)

@@ -12,7 +12,7 @@ from situ.kernel.program.shape import Shape, Shaped
 
 #: What rules that run as one have in common: their shape, the numbers of the ports at which they read, and how they
 #: read there.
-FamilyKey: TypeAlias = tuple[Shape, tuple[int, ...], int | None, bool]
+FamilyKey: TypeAlias = tuple[Shape, tuple[int, ...], int | None, bool, tuple[int, int] | None]
 
 #: A family is worth a thread of its own if it has so many rules.
 _RULES_PER_THREAD = 4
@@ -38,7 +38,7 @@ def families_of(
 
 def family_key(context: Context, rule: Shaped, ports: tuple[int, ...]) -> FamilyKey:
     """What a rule has in common with others that it may run with."""
-    return rule.shape, ports, context.slice_us, context.ordered
+    return rule.shape, ports, context.slice_us, context.ordered, context.own_us
 
 
 def may_join(programs: Programs, name: str) -> bool:

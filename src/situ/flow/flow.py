@@ -175,7 +175,8 @@ class Flow:
     def advance(self, passed: int, lows: Mapping[str, int] | None = None) -> dict[str, Produced]:
         """Time has passed up to `passed`: let every operator read what came before it.
 
-        `lows`: complex events from outside have come up to these times only, by their type.
+        `lows`: complex events from outside have come up to these times only, by their type; also of types that are made
+        here, if they are made elsewhere, too.
         """
         lows = lows or {}
         events = 0
@@ -217,7 +218,8 @@ class Flow:
         concerns, and for which time alone decides nothing, are passed over."""
 
         def low(name: str) -> int:
-            return self.nodes[name].low_watermark if name in self.nodes else lows.get(name, passed)
+            from_outside = lows.get(name, passed)
+            return min(self.nodes[name].low_watermark, from_outside) if name in self.nodes else from_outside
 
         produced: dict[str, Produced] = {}
         hits: dict[int, Hits] = {}
@@ -319,6 +321,29 @@ class Flow:
                 del self._readers[port][name]
         tables |= {f"inbox/{name}/{t}": inbox.table() for t, inbox in waiting.items() if inbox.waiting}
         return tables | {_LOWS: lows}
+
+    def copied(self, names: Collection[str]) -> dict[str, dict[str, pa.Table]]:
+        """By operator, what `take` would give; they stay."""
+        of_families: dict[int, Mapping[str, Mapping[str, pa.Table]]] = {}
+        copies: dict[str, dict[str, pa.Table]] = {}
+        for name in names:
+            node = self.nodes[name]
+            match node:
+                case RuleNode():
+                    state, waiting = node.operator.snapshot(), node.inboxes
+                case FamilyNode():
+                    if id(node) not in of_families:  # of all its rules at once
+                        of_families[id(node)] = node.family.snapshot()
+                    state, waiting = of_families[id(node)][name], node.waiting(name)
+            tables = state_tables(name, self._program(name), state)
+            for type_, inbox in waiting.items():
+                ports = [port for port in self._pending if port.type == type_ and name in self._readers[port]]
+                all_waiting = Inbox()
+                all_waiting.waiting = [*inbox.waiting, *(b for port in ports for b in self._pending[port].waiting)]
+                if all_waiting.waiting:
+                    tables[f"inbox/{name}/{type_}"] = all_waiting.table()
+            copies[name] = tables | {_LOWS: self._lows([name])}
+        return copies
 
     def _removed(self, name: str) -> tuple[dict[str, pa.Table], dict[str, Inbox]]:
         """Remove an operator: its state, and the events that wait for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from situ.core.errors import QueryError
@@ -41,8 +42,9 @@ def compile_operator(context: Context) -> RuleProgram:
             assert_never(kind)
 
 
-#: What programs of templates differ in: the shape, the length of slices of time, and whether order matters.
-_TemplateKey: TypeAlias = tuple[int, int | None, bool]
+#: What programs of templates differ in: the shape, the length of slices of time, whether order matters, and the span of
+#: time in which begins what they find.
+_TemplateKey: TypeAlias = tuple[int, int | None, bool, tuple[int, int] | None]
 
 #: What so many rules ask of single events, and the columns that they read. Of thousands of rules one changes, and the
 #: others are not looked through again.
@@ -92,6 +94,16 @@ class Programs(Mapping[str, RuleProgram]):
         some._templates, some._template_of = self._templates, self._template_of
         return some
 
+    def owning(self, spans: Mapping[str, tuple[int, int]]) -> Programs:
+        """The same programs, some of which find only what begins in a span of time."""
+        if not spans:
+            return self
+        owning = Programs({n: replace(c, own_us=spans.get(n, c.own_us)) for n, c in self.contexts.items()})
+        owning._compiled = {name: program for name, program in self._compiled.items() if name not in spans}
+        owning._template_of = {name: program for name, program in self._template_of.items() if name not in spans}
+        owning._shaped, owning._templates = self._shaped, self._templates
+        return owning
+
     def shaped(self, name: str) -> Shaped | None:
         """The shape of a rule; None if it has to run by itself."""
         if name not in self._shaped:
@@ -106,7 +118,12 @@ class Programs(Mapping[str, RuleProgram]):
         if rule is None:
             return self[name]
         if name not in self._template_of:
-            key = id(rule.shape), context.slice_us, context.ordered  # shapes that are equal are one object
+            key = (
+                id(rule.shape),
+                context.slice_us,
+                context.ordered,
+                context.own_us,
+            )  # shapes that are equal are one object
             if key not in self._templates:
                 self._templates[key] = compile_operator(template_context(context, rule))
             self._template_of[name] = self._templates[key]

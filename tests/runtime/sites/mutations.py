@@ -11,16 +11,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from runtime.sites import storm
+from runtime.sites.moving import NEVER, moving_query
 from runtime.sites.storm import Storm, random_storm, run_storm, unjournalled
 from situ.core.time import BEGINNING, END
 from situ.flow.flow import Flow
-from situ.runtime.sites import admission, relays
+from situ.graph.cuts import Cut
+from situ.runtime.sites import admission, compiled_plan, finishing, relays
 from situ.runtime.sites.actions import Send
 from situ.runtime.sites.admission import rows_between
 from situ.runtime.sites.conversation import Conversation
+from situ.runtime.sites.deployed_plan import Strategy
 from situ.runtime.sites.embedded_host import EmbeddedHost
 from situ.runtime.sites.logs import MadeLog, Reader, ReadLog
 from situ.runtime.sites.messages import LogBatch, Position, Way
+from situ.runtime.sites.moving_states import ArrivingState
 from situ.runtime.sites.protocol import Windows
 from situ.runtime.sites.pulled_operator import PulledOperator
 from situ.runtime.sites.running_version import RunningVersion
@@ -238,13 +243,91 @@ def waiting_events_left_behind() -> Iterator[None]:
 
 @contextmanager
 def state_left_behind() -> Iterator[None]:
-    def begin(self: EmbeddedHost, states: Any, since_us: int) -> None:
-        pass
+    def begin(self: EmbeddedHost, since_us: int) -> None:
+        self._arriving.clear()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EmbeddedHost, "begin", begin)
         yield
 
+
+@contextmanager
+def finished_too_early() -> Iterator[None]:
+    original = finishing.cut_times
+
+    def cut_times(plan: Any, graph: Any) -> Any:
+        return {name: replace(cut, decided_us=cut.cut_us) for name, cut in original(plan, graph).items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled_plan, "cut_times", cut_times)
+        compiled_plan.compiled_plan.cache_clear()
+        yield
+    compiled_plan.compiled_plan.cache_clear()
+
+
+@contextmanager
+def found_by_both_instances() -> Iterator[None]:
+    original = finishing.LoneOperator.__init__
+
+    def init(self: Any, context: Any, streams: Any, memory: Any, own_us: Any = None) -> None:
+        original(self, context, streams, memory)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finishing.LoneOperator, "__init__", init)
+        yield
+
+
+@contextmanager
+def cut_against_the_table() -> Iterator[None]:
+    original = finishing.cut_in
+
+    def cut_in(graph: Any, name: str) -> Cut:
+        cut = original(graph, name)
+        return Cut(0, 4_000_000, "") if isinstance(cut, str) else cut
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finishing, "cut_in", cut_in)
+        patch.setattr(storm, "cut_in", cut_in)
+        patch.setattr(storm, "moving_query", lambda rng: moving_query(rng, [*NEVER]))
+        compiled_plan.compiled_plan.cache_clear()
+        yield
+    compiled_plan.compiled_plan.cache_clear()
+
+
+@contextmanager
+def step_not_followed() -> Iterator[None]:
+    original = ArrivingState.receive
+
+    def receive(self: ArrivingState, part: str, data: bytes) -> None:
+        if part != "step":
+            original(self, part, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ArrivingState, "receive", receive)
+        yield
+
+
+@contextmanager
+def step_followed_twice() -> Iterator[None]:
+    original = ArrivingState._follow
+
+    def follow(self: ArrivingState, tables: Any) -> None:
+        original(self, dict(tables))
+        original(self, tables)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ArrivingState, "_follow", follow)
+        yield
+
+
+#: Mutations of operators that move; storms in which these do so by these strategies catch them.
+MOVING: dict[str, tuple[Strategy, ...]] = {
+    "finished_too_early": ("sms",),
+    "found_by_both_instances": ("sms",),
+    "cut_against_the_table": ("sms",),
+    "step_not_followed": ("mfgs",),
+    "step_followed_twice": ("mfgs",),
+}
 
 #: Mutations of what versions carry on; storms that carry catch them.
 CARRYING: dict[str, Callable[[], object]] = {
@@ -285,6 +368,7 @@ MUTATIONS: dict[str, Callable[[], object]] = (
     }
     | PULLING
     | CARRYING
+    | {name: globals()[name] for name in MOVING}
 )
 
 
@@ -298,10 +382,11 @@ BETWEEN_TWO_ACTIONS = frozenset({"asked_before_commit"})
 
 def storm_for(name: str, seed: int) -> Storm:
     """The storm of a seed that may find a mutation."""
-    storm = random_storm(seed, pulls=name in PULLING, carries=name in CARRYING)
+    carries = name in CARRYING or name in MOVING
+    drawn = random_storm(seed, pulls=name in PULLING, carries=carries, strategies=MOVING.get(name, ("naive",)))
     if name in BETWEEN_TWO_ACTIONS:
-        return replace(storm, faults=replace(storm.faults, kills=max(storm.faults.kills, 3)))
-    return storm
+        return replace(drawn, faults=replace(drawn.faults, kills=max(drawn.faults.kills, 3)))
+    return drawn
 
 
 def is_caught(name: str, seed: int) -> bool:

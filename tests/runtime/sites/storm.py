@@ -15,11 +15,13 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.comparison import _rows, counted
+from runtime.sites.moving import moving_query, moving_rows
 from runtime.sites.pulling import STREAMS, pulling_query, pulling_streams, random_steps
 from silences import quiet_scenario
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
 from situ.core.types import to_arrow
+from situ.graph.cuts import cut_in
 from situ.graph.query import Query, Stream
 from situ.io.rows.conform import conform
 from situ.lang.parse import parse
@@ -27,8 +29,8 @@ from situ.lang.resolve import resolve
 from situ.lang.unparse import unparse
 from situ.network.network import Link, Network, Site
 from situ.runtime.embedded import Engine
-from situ.runtime.sites.carrying import carried_on
-from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace
+from situ.runtime.sites.carrying import carried_on, done_us
+from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace, Strategy
 from situ.runtime.sites.deployment import Deployment, concerned_sites
 from situ.runtime.sites.journal import JournalCommit
 from situ.runtime.sites.messages import LogName
@@ -46,7 +48,7 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class Storm:
     """Everything that one seed says. `pieces` are by site, stream and source; `networks` those of plans with ways.
-    `carries`: operators that stay as they are go on with their state."""
+    `carries`: operators that stay as they are go on with their state; `strategies` are those by which they may move."""
 
     seed: int
     plans: tuple[DeployedPlan, ...]
@@ -58,6 +60,7 @@ class Storm:
     networks: tuple[Network | None, ...]
     carries: bool = False
     spark: frozenset[str] = frozenset()
+    strategies: tuple[Strategy, ...] = ("naive",)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,25 +148,32 @@ def with_another_rule(rng: random.Random, query: Query) -> Query:
 
 
 def random_storm(
-    seed: int, versions: int | None = None, calm: bool = False, pulls: bool = False, carries: bool = False
+    seed: int,
+    versions: int | None = None,
+    calm: bool = False,
+    pulls: bool = False,
+    carries: bool = False,
+    strategies: tuple[Strategy, ...] = ("naive",),
 ) -> Storm:
     """What a seed says. `pulls`: of plans whose operators pull; else some do, by chance. `carries`: of several versions
-    in which most operators stay as they are."""
+    in which most operators stay as they are; those that move do so by `strategies`, and then none of them pulls."""
     rng = random.Random(f"storm {seed}")
     punctual = rng.random() < 0.5
     may_idle = not punctual and rng.random() < 0.4
-    first = random_query(rng, None, pulls)
+    moves = strategies != ("naive",)
+    first = moving_query(rng) if moves else random_query(rng, None, pulls)
     streams = random_streams(rng, first.streams, may_idle)
     live = frozenset(s.name for s in streams if not punctual and rng.random() < 0.15)
     sources = {stream.name: tuple(sorted(rng.sample(SITES, rng.choice([1, 1, 2])))) for stream in streams}
     count = versions or rng.choice([2, 3, 4] if carries else [1, 1, 2, 3])
-    queries = [replace(first, streams=streams)]
-    for _ in range(count - 1):
+    queries = [replace(first, streams=streams)] * (count if moves else 1)
+    for _ in range(count - len(queries)):
         if rng.random() < (0.1 if carries else 0.6):
             queries.append(random_query(rng, streams, pulls))
         else:
             queries.append(with_another_rule(rng, queries[0]) if carries and rng.random() < 0.4 else queries[0])
     rows = make_rows(rng.choice, STREAMS, most=30) if pulls else make_rows(rng.choice, most=18)
+    rows = moving_rows(rng) if moves else rows
     pieces: dict[tuple[str, str, str], list[pa.Table]] = {}
     for stream in streams:
         keys = [(site, stream.name, f"s{n}") for site in sources[stream.name] for n in range(rng.choice([1, 1, 2]))]
@@ -176,6 +186,8 @@ def random_storm(
     plans, networks = [], []
     for number, query in enumerate(queries, 1):
         plan, network = random_plan(rng, number, query, sources, live)
+        if moves:
+            plan = replace(plan, operators={name: replace(p, steps=()) for name, p in plan.operators.items()})
         networks.append(network)
         later = times[len(times) * (number - 1) // (count + 1) :]  # what has been handed on would be refused
         starts_us = BEGINNING if number == 1 else rng.choice(later) * SECOND + rng.choice([0, 0, 1])
@@ -190,6 +202,7 @@ def random_storm(
         random_settings(rng),
         tuple(networks),
         carries,
+        strategies=strategies,
     )
 
 
@@ -295,6 +308,15 @@ def check_credit(machine: SimulatedSite, settings: Settings, largest: int) -> No
                 )
 
 
+def random_strategies(rng: random.Random, plan: DeployedPlan, allowed: tuple[Strategy, ...]) -> dict[str, Strategy]:
+    """By operator, one of the strategies that are exact for it."""
+    graph = resolve(parse(plan.query))
+    exact = {
+        name: [s for s in allowed if s != "sms" or not isinstance(cut_in(graph, name), str)] for name in plan.operators
+    }
+    return {name: rng.choice(of_rule or ["naive"]) for name, of_rule in exact.items()}
+
+
 class Deployer:
     """Deploys the plans of a storm one after the other, each again with a later beginning where it came too late."""
 
@@ -312,7 +334,8 @@ class Deployer:
         plan = self.waiting.pop(0)
         if self.storm.carries and self.running:
             network = self.storm.networks[self.storm.plans.index(plan)]
-            plan = carried_on(plan, self.running[-1])
+            strategies = random_strategies(self.rng, plan, self.storm.strategies)
+            plan = carried_on(plan, self.running[-1], strategies=strategies)
             plan = plan if network is None else with_ways(plan, network)
         self._deploy(plan)
 
@@ -330,9 +353,9 @@ class Deployer:
             self.running.append(deployment.plan)
             self.world.after(self.rng.uniform(0, 0.05), self._next)
         else:
-            late = [reason for reason in deployment.reasons.values() if "handed on" in reason or "begins at" in reason]
+            late = [reason for reason in deployment.reasons.values() if "Let the plan begin later" in reason]
             assert len(late) == len(deployment.reasons), deployment.reasons
-            after_us = max(deployment.latest_us, self.running[-1].starts_us)
+            after_us = max(deployment.latest_us, self.running[-1].starts_us, done_us(self.running[-1]))
             self._deploy(deployment.plan.starting_at(after_us + self.rng.choice([1, SECOND, 2 * SECOND])))
 
 

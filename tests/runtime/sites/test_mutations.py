@@ -18,6 +18,11 @@ TRIED_FIRST = {
     "waiting_events_left_behind": (87,),
     "state_one_microsecond_off": (68,),
     "state_left_behind": (17,),
+    "finished_too_early": (3,),
+    "found_by_both_instances": (14,),
+    "cut_against_the_table": (45,),
+    "step_not_followed": (1,),
+    "step_followed_twice": (3,),
 }
 #: The rarest is caught by one storm in some hundred: that none of so many does is hardly chance.
 STORMS = 400

@@ -26,6 +26,22 @@ def test_storms_with_versions_that_carry_on(block: int) -> None:
         run_storm(random_storm(seed, carries=True))
 
 
+@blocks(1, 2, 250)
+def test_storms_with_operators_that_move(block: int) -> None:
+    for seed in range(block * SEEDS, (block + 1) * SEEDS):
+        run_storm(random_storm(seed, carries=True, strategies=("sms", "mfgs", "naive")))
+
+
+#: Of these: a type that was made here and elsewhere, of which operators here read one half; complex events that came
+#: with the version after the one in which an operator finished what they begin.
+HARD_THAT_MOVE = [9, 122]
+
+
+def test_storms_with_operators_that_move_that_were_hard() -> None:
+    for seed in HARD_THAT_MOVE:
+        run_storm(random_storm(seed, carries=True, strategies=("sms", "mfgs", "naive")))
+
+
 #: Of these: a log without credit, because another one had ended whose time had not; an operator that pulls, and was not
 #: told that the version had ended.
 HARD_THAT_CARRY = [8, 260]

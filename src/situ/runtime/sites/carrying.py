@@ -12,22 +12,40 @@ from functools import cached_property, lru_cache
 
 from situ.core.errors import SituError
 from situ.core.functions import Functions
+from situ.core.time import BEGINNING
 from situ.graph.operators import Operator, OperatorGraph
 from situ.graph.query import Stream
 from situ.kernel.operator import Context, contexts_of
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
-from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError
+from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError, Strategy
+from situ.runtime.sites.finishing import cut_times
 
 
-def carried_on(plan: DeployedPlan, before: DeployedPlan, on_spark: Collection[str] = ()) -> DeployedPlan:
-    """The plan as the version after another one: each operator that can be is carried on from where it runs."""
+def carried_on(
+    plan: DeployedPlan,
+    before: DeployedPlan,
+    on_spark: Collection[str] = (),
+    strategies: Mapping[str, Strategy] | None = None,
+) -> DeployedPlan:
+    """The plan as the version after another one: each operator that can be is carried on from where it runs, and those
+    that move do so by their strategies."""
     anew = reasons_to_begin_anew(plan, before, on_spark).keys() | (plan.operators.keys() - before.operators.keys())
-    places = {
-        name: replace(place, carried_from=None if name in anew else before.operators[name].site)
-        for name, place in plan.operators.items()
-    }
+    places = {}
+    for name, place in plan.operators.items():
+        old = None if name in anew else before.operators[name].site
+        moves = old not in (None, place.site)
+        strategy = (strategies or {}).get(name, "naive") if moves else "naive"
+        places[name] = replace(place, carried_from=old, strategy=strategy)
     return replace(plan, operators=places)
+
+
+def done_us(plan: DeployedPlan) -> int:
+    """When all is decided that began before the cuts of a version: none after it may begin earlier."""
+    if all(place.finished_at is None for place in plan.operators.values()):
+        return BEGINNING
+    cuts = cut_times(plan, graph_of(plan))
+    return max((cut.done_us for cut in cuts.values()), default=BEGINNING)
 
 
 def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan, on_spark: Collection[str] = ()) -> dict[str, str]:
@@ -54,6 +72,11 @@ def reasons_to_begin_anew(plan: DeployedPlan, before: DeployedPlan, on_spark: Co
         if reason:
             reasons[name] = reason
     return reasons
+
+
+def graph_of(plan: DeployedPlan) -> OperatorGraph:
+    """The operators of a plan's query that run. Its functions need not be here."""
+    return _known(plan.query, plan.functions).graph.active()
 
 
 def pulls(plan: DeployedPlan, name: str) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from situ.core.errors import QueryError, did_you_mean
 from situ.core.functions import Functions
 from situ.core.types import TIMESTAMP_ARROW, to_arrow
+from situ.graph.cuts import lags_in
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Stream
 from situ.io.rows.conform import REJECTED
@@ -24,6 +25,7 @@ from situ.lang.resolve import resolve
 from situ.runtime.embedded.pieces import StreamReader
 from situ.runtime.sites.actors import require_actors
 from situ.runtime.sites.deployed_plan import DeployedPlan, NamedFunction, PlanError, plan_of_json
+from situ.runtime.sites.finishing import CutTimes, cut_times
 from situ.runtime.sites.host import STATES
 from situ.runtime.sites.messages import LogKind
 from situ.runtime.sites.plan_logs import PlanLogs
@@ -46,6 +48,16 @@ class CompiledPlan:
     @cached_property
     def logs(self) -> PlanLogs:
         return PlanLogs.of(self.plan, self.graph, self.selections)
+
+    @cached_property
+    def cuts(self) -> dict[str, CutTimes]:
+        """By operator that is cut in time, where."""
+        return cut_times(self.plan, self.graph)
+
+    @cached_property
+    def lags_us(self) -> dict[str, int | None]:
+        """By type, how far its time may lag behind that of the streams."""
+        return lags_in(self.graph)
 
     @cached_property
     def selections(self) -> dict[str, dict[str, Selection]]:
@@ -113,7 +125,12 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
         for operator in graph.operators
         if operator.name in traced and decides_one_by_one(operator, plan.operators[operator.name])
     }
-    return CompiledPlan(plan, graph, programs, pulling, functions)
+    compiled = CompiledPlan(plan, graph, programs, pulling, functions)
+    for name in compiled.cuts.keys() & pulling.keys():
+        raise PlanError(
+            f"{name} is cut in time, and its matches are decided one by one", remedy=f"Leave out the steps of {name}."
+        )
+    return compiled
 
 
 @lru_cache(maxsize=16)

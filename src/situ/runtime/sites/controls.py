@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END, format_time
 from situ.runtime.sites.actions import Answer
-from situ.runtime.sites.carrying import require_carried
+from situ.runtime.sites.carrying import done_us, require_carried
 from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, plan_of_json, plan_to_json
 from situ.runtime.sites.messages import (
     Abort,
@@ -126,10 +126,15 @@ class Controls:
                 else f"{name} runs a version that begins at {_begin_in_words(known.starts_us)}",
                 remedy="Let the plan begin later.",
             )
+        if (newest := self._site.newest) is not None and plan.starts_us < (finished_us := done_us(newest.plan)):
+            raise PlanError(
+                f"{name} runs version {newest.number}, which still finishes what began before it: it ends no earlier "
+                f"than {format_time(finished_us)}",
+                remedy="Let the plan begin later.",
+            )
         if name not in plan.sites:
             return
         host = self._site.make_host(plan_to_json(plan), name)
-        newest = self._site.newest
         is_running = newest is not None and newest.number == known.version
         carried = {operator: p for operator, p in plan.operators.items() if p.carried_from is not None}
         states = [operator for operator, p in carried.items() if name in (p.carried_from, p.site)]

@@ -6,7 +6,7 @@
 ```
 
 Version v holds for event times from its `starts_us` to that of version v + 1. An operator that is the same in both is
-carried on (`"from": "south"`, the site where it ran): it goes on with its state.
+carried on (`"from": "south"`, the site where it ran): it goes on with its state; `"by"` says how it comes there.
 
 What a subscription finds that delivers to an actor (`Subscription seq 1 from User1 to AirController`) goes to the site
 that `"actors": {"AirController": "hall"}` names, and there to the address that the site's network file has.
@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
@@ -41,17 +41,39 @@ class NamedFunction:
     path: str
 
 
+#: How an operator that is carried on comes to its new site. `naive`: its state, when it has read all of the version
+#: before. `mfgs`: its state at once, then what it reads meanwhile. `sms`: it finishes at the old site what began there.
+Strategy = Literal["naive", "mfgs", "sms"]
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorPlace:
     """Where an operator runs. `steps` are those of push and pull, by event type; none: all inputs are pushed.
 
-    `carried_from`: the site at which it ran in the version before, and from which it takes its state over; without
-    one, it begins without state.
+    `carried_from`: the site at which it ran in the version before, and from which it takes its state over, by a
+    strategy; without one, it begins without state.
     """
 
     site: str
     steps: tuple[tuple[str, ...], ...] = ()
     carried_from: str | None = None
+    strategy: Strategy = "naive"
+
+    @property
+    def finished_at(self) -> str | None:
+        """The site at which an instance with the state of the version before finishes what began before the cut, if
+        there is one; the instance at `site` then begins without state."""
+        return self.carried_from if self.strategy == "sms" else None
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """All sites at which an instance of it runs."""
+        return (self.site,) if self.finished_at is None else (self.site, self.finished_at)
+
+    @property
+    def state_goes_to(self) -> str:
+        """The site that takes over the state of the version before."""
+        return self.finished_at or self.site
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +163,7 @@ def plan_to_json(plan: DeployedPlan) -> str:
         name: {"site": place.site}
         | ({"steps": [list(step) for step in place.steps]} if place.steps else {})
         | ({"from": place.carried_from} if place.carried_from is not None else {})
+        | ({"by": place.strategy} if place.strategy != "naive" else {})
         for name, place in plan.operators.items()
     }
     functions = [{"name": f.name, "returns": f.returns, "path": f.path} for f in plan.functions]
@@ -287,10 +310,15 @@ class _Reader:
         return value
 
     def operator(self, value: object, where: str) -> OperatorPlace:
-        said = self.expect_object(value, where, ("site",), ("steps", "from"))
+        said = self.expect_object(value, where, ("site",), ("steps", "from", "by"))
         steps = tuple(tuple(self.texts(step, where)) for step in self.expect_list(said.get("steps", []), where))
         carried_from = self.text(said["from"], where) if "from" in said else None
-        return OperatorPlace(self.text(said["site"], where), steps, carried_from)
+        site, strategy = self.text(said["site"], where), said.get("by", "naive")
+        if strategy not in get_args(Strategy):
+            raise self.wrong(f"{where} moves by {strategy!r}, and not by one of {', '.join(get_args(Strategy))}")
+        if strategy != "naive" and carried_from in (None, site):
+            raise self.wrong(f"{where} moves by {strategy}, and not from another site")
+        return OperatorPlace(site, steps, carried_from, strategy)
 
     def function(self, value: object) -> NamedFunction:
         said = self.expect_object(value, "functions", ("name", "returns", "path"), ())

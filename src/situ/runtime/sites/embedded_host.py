@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import ClassVar
@@ -26,15 +26,17 @@ from situ.graph.query import Aggregation, Join, Rule, Stream
 from situ.graph.rule_properties import longest_us
 from situ.io.rows.ahead import reject_ahead, with_default_ahead
 from situ.io.rows.conform import REJECTED, Conformed
-from situ.kernel.batch import Batch, Calls, as_timestamps, concat
+from situ.kernel.batch import EXTENT, Batch, Calls, as_timestamps, concat
 from situ.kernel.compile import RuleProgram
 from situ.kernel.state.checks import damage_is_told, numbers, require_times
 from situ.kernel.state.snapshot import pack, unpack
 from situ.runtime.sites.compiled_plan import CompiledPlan, compiled_plan
 from situ.runtime.sites.contents import Contents
-from situ.runtime.sites.host import STATES, Admitted, MadeRows
+from situ.runtime.sites.finishing import FinishingOperators
+from situ.runtime.sites.host import Admitted, MadeRows
 from situ.runtime.sites.logs import PullState
 from situ.runtime.sites.messages import LogKind
+from situ.runtime.sites.moving_states import ArrivingState, farthest, no_rows, state_rows, step_rows
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.pulled_input import PulledInput
 from situ.runtime.sites.pulled_operator import CoveredTime, PulledOperator, steps_in_numbers
@@ -45,9 +47,7 @@ from situ.runtime.sites.selections import Filter, Selection
 #: Somebody who waits for time to pass wants to hear of it as often as this part of what he waits for, and not more
 #: often than every so many microseconds.
 _PACE, _LEAST_PACE_US = 10, 10_000
-_LATEST, _REQUESTS, _INPUTS, _ENDING = "latest", "requests", "inputs", "ending"
-#: A state travels in pieces of so many bytes.
-_PIECE = 1 << 20
+_LATEST, _REQUESTS, _ENDING, _ARRIVING = "latest", "requests", "ending", "arriving"
 
 
 @dataclass
@@ -69,12 +69,17 @@ class EmbeddedHost:
         self._pulled_inputs: dict[str, PulledInput] = {}
         self._pulling = [self._pulled_operator(o) for o in here if o.name in self.compiled.pulling]
         names = {operator.name for operator in plain}
-        outside = dict.fromkeys(type_ for operator in plain for type_ in operator.inputs if type_ not in names)
+        cuts = self.compiled.cuts
+        #: By type that is made here and, before its cut, elsewhere, too: how far it has come there.
+        self._elsewhere = dict.fromkeys((name for name in names if name in cuts), BEGINNING)
+        read_here = [type_ for operator in plain for type_ in operator.inputs]
+        outside = dict.fromkeys(t for t in read_here if t not in names or t in self._elsewhere)
         self._ports = {
             type_: Port(type_, tuple(o.name for o in plain if type_ in o.inputs), self._streams.get(type_))
             for type_ in outside
         }
-        programs = self.compiled.programs.among(operator.name for operator in plain)
+        spans = {name: (cuts[name].cut_us, END) for name in names if name in cuts}
+        programs = self.compiled.programs.among(operator.name for operator in plain).owning(spans)
         self.flow = Flow(programs, list(self._ports.values()), memory=self.memory)
         self._readers = {n: self.compiled.reader(s) for n, s in self._streams.items()}
         #: By operator here and type from outside that it is made of, how long after such an event it may wait for time.
@@ -82,12 +87,19 @@ class EmbeddedHost:
         self._made_here = {operator.name for operator in here}
         since = BEGINNING if plan.silent_since_us is None else plan.silent_since_us
         self._latest_us = dict.fromkeys(outside, since)
-        read = [type_ for operator in here for type_ in operator.inputs]
+        contexts = self.compiled.programs.contexts
+        finishing = {name: contexts[name] for name in cuts if plan.operators[name].finished_at == self.site}
+        self._finishing = FinishingOperators(finishing, cuts, self._streams, self.memory)
+        #: The states of operators that are carried on to here, until all of them have come.
+        self._arriving: dict[str, ArrivingState] = {}
+        read = [type_ for operator in here for type_ in operator.inputs] + self._finishing.inputs
         self._watermarks: dict[str, int] = dict.fromkeys([*outside, *read], BEGINNING)
-        #: When the version ends: operators that are carried on and still here, those that have left, and the types of
-        #: which everything has come.
+        self._state_bytes = Counter[str]()
+        #: When the version ends: operators that are carried on and still here, those whose state was told already and
+        #: up to where inputs had come then, those that have left, and the types of which everything has come.
         self._until_us = END
         self._carried: set[str] = set()
+        self._told: dict[str, dict[str, int] | None] = {}
         self._left: set[str] = set()
         self._ended: set[str] = set()
 
@@ -175,14 +187,19 @@ class EmbeddedHost:
         watermarks: Mapping[str, int],
         answered: Mapping[str, int],
     ) -> list[MadeRows]:
-        self._pass(watermarks)
+        for type_ in self._elsewhere.keys() & watermarks.keys():
+            self._elsewhere[type_] = max(self._elsewhere[type_], watermarks[type_])
+        left = {type_: END for type_ in self._left if self._elsewhere.get(type_, BEGINNING) == END}
+        self._pass({type_: low for type_, low in watermarks.items() if type_ not in self._elsewhere} | left)
         arrived: dict[str, list[Batch]] = defaultdict(list)
         for type_, rows in inputs:
             if rows.num_rows:
                 self._hand_on(type_, self._batch(type_, rows), arrived)
         made: dict[tuple[LogKind, str], list[MadeRows]] = defaultdict(list)
         self._advance(arrived, made)
+        self._tell_states(arrived, made)
         self._let_leave(arrived, made)
+        self._finish(arrived, made)
         ranges = {type_: requests.answered(answered[type_]) for type_, requests in self._pulled_inputs.items()}
         for operator in self._pulling:  # inputs come first
             events = operator.step(
@@ -210,11 +227,14 @@ class EmbeddedHost:
         """Let operators that do not pull read what has come."""
         if not self.flow.nodes:
             return
-        produced = self.flow.advance(END, {type_: self._watermarks[type_] for type_ in (*self._ports, *self._left)})
+        lows = {type_: self._watermarks[type_] for type_ in (*self._ports, *self._left)}
+        lows |= {type_: low for type_, low in self._elsewhere.items() if type_ not in self._left}
+        produced = self.flow.advance(END, lows)
         for name, node in self.flow.nodes.items():
             # Rules of one shape are known by what they find; how far they are, all of them say.
             events, timed_out = (produced[name].events, produced[name].timed_out) if name in produced else (None, None)
-            low = self._watermarks[name] = node.low_watermark
+            low = node.low_watermark
+            self._watermarks[name] = min(low, self._elsewhere.get(name, END))
             arrived[name] += [events] if events is not None and len(events) else []
             made["events", name].append(MadeRows("events", name, self.compiled.rows("events", name, events), low))
             if self.flow.operator(name).rule.timed_out:
@@ -245,28 +265,34 @@ class EmbeddedHost:
 
     # ---- versions that end
 
-    def begin(self, states: Mapping[str, bytes], since_us: int) -> None:
-        taken = []
-        for packed in states.values():
-            tables = unpack(packed)
-            with damage_is_told():
-                inputs = tables.pop(_INPUTS)
-                lows = numbers(inputs.column("low"), np.int64, "times")
-                require_times(lows, "times")
-                for type_, low in zip(inputs.column("type").to_pylist(), lows.tolist(), strict=True):
-                    if type_ in self._watermarks:
-                        # What has ended for the version before has come to the end of its time.
-                        self._watermarks[type_] = max(self._watermarks[type_], min(low, since_us))
-            taken.append(tables)
+    def receive(self, operator: str, parts: Sequence[tuple[str, bytes]]) -> None:
+        if operator not in self._arriving:
+            context = self.compiled.programs.contexts[operator]
+            self._arriving[operator] = ArrivingState(context, self._streams, self.memory)
+        for part, data in parts:
+            self._arriving[operator].receive(part, data)
+
+    def begin(self, since_us: int) -> None:
+        if not self._arriving:
+            return
+        for type_, low in farthest([state.lows for state in self._arriving.values()], since_us).items():
+            if type_ in self._watermarks:
+                self._watermarks[type_] = max(self._watermarks[type_], low)
+        taken = {name: state.taken() for name, state in self._arriving.items()}
+        self._arriving.clear()
         with damage_is_told():
-            self.flow.restore(as_one(taken, since_us), passed=since_us)
-        for name in states:
+            for name in [name for name in taken if name in self._finishing]:
+                self._finishing.begin(name, as_one([taken.pop(name)], since_us), since_us)
+            if taken:
+                self.flow.restore(as_one(taken.values(), since_us), passed=since_us)
+        for name in taken:
             for type_ in self.waits_us[name]:  # what waits in its state may be decided by time alone
                 self._latest_us[type_] = max(self._latest_us[type_], since_us - 1)
 
-    def end_at(self, until_us: int, carried: Collection[str]) -> None:
+    def end_at(self, until_us: int, carried: Mapping[str, bool]) -> None:
         if self._until_us == END:
             self._until_us, self._carried = until_us, {*carried}
+            self._told = {name: None for name, is_told in carried.items() if is_told}
 
     def _is_awaited(self, type_: str) -> bool:
         """Whether an operator reads a type that is carried on, and for which time must not end."""
@@ -274,36 +300,72 @@ class EmbeddedHost:
 
     def _pass(self, watermarks: Mapping[str, int]) -> None:
         """Let time pass, by type. For operators that are carried on, that of a stream passes up to the version's end;
-        that of complex events has come as far as was known before: what is after it goes along."""
+        that of complex events at least as far as they lag behind streams. What is after it goes along."""
         for type_, low in watermarks.items():
             if low == END:
                 self._ended.add(type_)
                 if self._is_awaited(type_):
-                    low = self._until_us if type_ in self._streams else BEGINNING
+                    lag_us = self.compiled.lags_us[type_]
+                    low = BEGINNING if lag_us is None else self._until_us - lag_us
             self._watermarks[type_] = max(self._watermarks[type_], low)
+
+    def _lows(self, name: str) -> dict[str, int]:
+        """How far the inputs of an operator here have come."""
+        return {type_: self._watermarks[type_] for type_ in self.flow.operator(name).inputs}
+
+    def _tell_states(self, arrived: dict[str, list[Batch]], made: dict[tuple[LogKind, str], list[MadeRows]]) -> None:
+        """Tell the states of operators that go on while these move; then, step by step, what they have read."""
+        copies = self.flow.copied([name for name, told in self._told.items() if told is None])
+        for name, told in self._told.items():
+            lows, context = self._lows(name), self.compiled.programs.contexts[name]
+            if told is None:
+                rows = state_rows(copies[name], lows)
+            else:
+                events = {type_: arrived[type_] for type_ in lows if arrived[type_]}
+                if not events and lows == told:
+                    continue
+                for batch in (b for type_ in events if context.inputs[type_].located for b in events[type_]):
+                    batch.require(EXTENT)
+                rows = step_rows(events, lows)
+            self._told[name] = lows
+            made["state", name].append(MadeRows("state", name, rows, BEGINNING))
+
+    def _finish(self, arrived: dict[str, list[Batch]], made: dict[tuple[LogKind, str], list[MadeRows]]) -> None:
+        """Let operators go on that finish here what began before their cuts."""
+        lows = self._watermarks | {type_: END for type_ in self._ended if self._elsewhere.get(type_, END) == END}
+        for name, (produced, low) in self._finishing.step(arrived, lows).items():
+            rows = self.compiled.rows("events", name, None if produced is None else produced.events)
+            made["events", name].append(MadeRows("events", name, rows, low))
+            if self.compiled.programs.contexts[name].operator.rule.timed_out:
+                rows = self.compiled.rows("timed out", name, None if produced is None else produced.timed_out)
+                made["timed out", name].append(MadeRows("timed out", name, rows, low))
 
     def _let_leave(self, arrived: dict[str, list[Batch]], made: dict[tuple[LogKind, str], list[MadeRows]]) -> None:
         """Take out operators that are carried on, and have read all of their inputs."""
         leaving = False
         for name in self.compiled.plan.operators if self._carried else ():
-            if name in self._carried and self._ended >= {*self.flow.operator(name).inputs}:
+            if name in self._carried and self._has_read_all(name):
                 leaving = True
                 made["events", name].append(MadeRows("events", name, self.compiled.rows("events", name, None), END))
                 if self.flow.operator(name).rule.timed_out:
                     rows = self.compiled.rows("timed out", name, None)
                     made["timed out", name].append(MadeRows("timed out", name, rows, END))
-                made["state", name] = [MadeRows("state", name, _pieces(self._state_of(name)), END)]
+                made["state", name].append(MadeRows("state", name, self._last_of_state(name), END))
         if leaving:
-            self._pass(dict.fromkeys(self._ended, END))
+            self._pass({type_: END for type_ in self._ended if self._elsewhere.get(type_, END) == END})
             self._advance(arrived, made)
 
-    def _state_of(self, name: str) -> bytes:
-        """Take out an operator."""
+    def _has_read_all(self, name: str) -> bool:
+        """Whether all of its inputs have come that the version gives to an operator."""
         types = self.flow.operator(name).inputs
-        lows = pa.array([self._watermarks[type_] for type_ in types], pa.int64())
-        tables = self.flow.take(name) | {_INPUTS: pa.table({"type": list(types), "low": lows})}
+        return all(type_ in self._ended and self._elsewhere.get(type_, END) == END for type_ in types)
+
+    def _last_of_state(self, name: str) -> pa.RecordBatch:
+        """Take out an operator: its state, if it was not told already."""
+        lows, tables = self._lows(name), self.flow.take(name)
+        was_told = self._told.pop(name, None) is not None
         self._forget(name)
-        return pack(tables)
+        return no_rows() if was_told else state_rows(tables, lows)
 
     def _forget(self, name: str) -> None:
         """An operator has left: all of its events have been made here."""
@@ -327,9 +389,11 @@ class EmbeddedHost:
                     self._want(needed, type_, operator.undecided.get(type_, BEGINNING), END)
                     if type_ not in operator.pulled:  # the answers to requests come by themselves
                         self._want(needed, type_, until_us, pace_us)
+            for type_, until_us in self._finishing.wanted(asked, self._watermarks).items():
+                self._want(needed, type_, until_us, _LEAST_PACE_US)
             more = {t: need for t, need in needed.items() if t in self._made_here and t not in wanted}
             if not more:
-                return {t: need for t, need in needed.items() if t not in self._made_here}
+                return {t: need for t, need in needed.items() if t not in self._made_here or t in self._elsewhere}
             wanted |= more
 
     def _undecided_by_flow(self, asked: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
@@ -360,6 +424,7 @@ class EmbeddedHost:
         lows = self._watermarks | dict.fromkeys(self._ended, END)
         limits = [min(map(lows.__getitem__, w)) for w in self.waits_us.values() if event_type in w]
         limits += [operator.low_us for operator in self._pulling if event_type in operator.events]
+        limits += self._finishing.passed_us(event_type, lows)
         return max(limits, default=END)
 
     def count(self, figures: Mapping[str, int]) -> None:
@@ -370,6 +435,9 @@ class EmbeddedHost:
         return {"duplicates": self.flow.duplicates} | failed
 
     # ---- state
+
+    def state_bytes(self) -> dict[str, int]:
+        return dict(self._state_bytes)
 
     def _times(self) -> dict[str, pa.Table]:
         types = list(self._watermarks)
@@ -394,8 +462,20 @@ class EmbeddedHost:
             "carried": sorted(self._carried),
             "left": sorted(self._left),
             "ended": sorted(self._ended),
+            "told": self._told,
+            "elsewhere": self._elsewhere,
         }
-        tables = self.flow.snapshot() | self._times() | {_ENDING: pa.table({"ending": [json.dumps(ending)]})}
+        state = self.flow.snapshot()
+        self._state_bytes = Counter[str]()
+        for key, table in state.items():
+            kind, _, rest = key.partition("/")
+            if kind == "operator":
+                self._state_bytes[rest.rpartition("/")[0]] += table.nbytes
+        tables = state | self._times() | {_ENDING: pa.table({"ending": [json.dumps(ending)]})}
+        arriving = [state.snapshot() for state in self._arriving.values()]
+        tables[_ARRIVING] = pa.table({"name": pa.array(list(self._arriving), pa.string()),
+                                      "state": pa.array(arriving, pa.large_binary())})  # fmt: skip
+        tables |= self._finishing.snapshot()
         for operator in self._pulling:
             tables |= operator.snapshot()
         if self._pulled_inputs:
@@ -413,6 +493,11 @@ class EmbeddedHost:
                 self.flow.take(name)
                 self._forget(name)
             self._until_us, self._carried, self._ended = ending["until"], {*ending["carried"]}, {*ending["ended"]}
+            self._told, self._elsewhere = ending["told"], ending["elsewhere"]
+            for row in tables.pop(_ARRIVING).to_pylist():
+                self.receive(row["name"], ())
+                self._arriving[row["name"]].restore(row["state"])
+            self._finishing.restore(tables)
             for operator in self._pulling:
                 operator.restore(tables)
             if self._pulled_inputs:
@@ -435,11 +520,6 @@ _NOTHING = (BEGINNING, END)
 
 def _those(rows: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> pa.RecordBatch:
     return rows if chosen.all() else rows.filter(pa.array(chosen))
-
-
-def _pieces(state: bytes) -> pa.RecordBatch:
-    pieces = [state[begin : begin + _PIECE] for begin in range(0, len(state), _PIECE)]
-    return pa.RecordBatch.from_arrays([pa.array(pieces, pa.large_binary())], schema=STATES)
 
 
 def _joined(parts: Sequence[MadeRows]) -> MadeRows:
@@ -479,7 +559,7 @@ def _waits(
             own = _decided_after_us(operator.rule) if here[operator.name].waits_for_time else 0
             waits[operator.name] = {}
             for type_ in operator.inputs:
-                before = {type_: 0} if type_ in outside else waits[type_]
+                before = ({type_: 0} if type_ in outside else {}) | waits.get(type_, {})
                 for source, wait in before.items():
                     waits[operator.name][source] = max(waits[operator.name].get(source, 0), wait + own)
     return waits

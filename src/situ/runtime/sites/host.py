@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,9 +16,9 @@ from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.ranges import Ranges
 from situ.runtime.sites.selections import Selection
 
-#: The column of a log of states: the pieces of one, which follow each other.
-STATE = "state"
-STATES = pa.schema([(STATE, pa.large_binary())])
+#: The columns of a log of states: which part of one, and its bytes (`moving_states.py`).
+PART, STATE = "part", "state"
+STATES = pa.schema([(PART, pa.string()), (STATE, pa.large_binary())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,18 @@ class Host(Protocol):
         """Read rows of types that are not made here. By type, no event before the watermark will follow; of those that
         are pulled, no such event of the requests up to the one that is `answered`."""
 
-    def begin(self, states: Mapping[str, bytes], since_us: int) -> None:
-        """Before the first step: operators go on with the states in which the version before left them, at a time. All
-        that are carried on to here are among `states`."""
+    def receive(self, operator: str, parts: Sequence[tuple[str, bytes]]) -> None:
+        """Before the first step: some parts of the state in which the version before leaves an operator."""
 
-    def end_at(self, until_us: int, carried: Collection[str]) -> None:
+    def begin(self, since_us: int) -> None:
+        """Before the first step: all states have come, and operators go on with them, at a time. To be told again
+        changes nothing."""
+
+    def end_at(self, until_us: int, carried: Mapping[str, bool]) -> None:
         """The version ends at a time, and these operators are carried on. When one of them has been given all of its
-        inputs, a step makes its state: time has come to `until_us` for it, and not to its end. Others are told that
-        time has ended, when nobody needs that it has not. To be told again changes nothing."""
+        inputs, a step makes its state: time has come to `until_us` for it, and not to its end. Of those that are told
+        `True`, the next step makes the state, and steps after it what they read. Others are told that time has ended,
+        when nobody needs that it has not. To be told again changes nothing."""
 
     def pulled(self) -> Mapping[str, PullState]:
         """By type, what operators here pull of it from other sites."""
@@ -118,6 +122,9 @@ class Host(Protocol):
 
     def figures(self) -> Mapping[str, int]:
         """Copies that `unique` dropped, and calls of users' functions that failed, since the host was made."""
+
+    def state_bytes(self) -> Mapping[str, int]:
+        """By operator, the bytes of its state when the last snapshot was made; nothing, if there was none."""
 
     def snapshot(self) -> bytes:
         """The state of all operators, and what waits for its time."""

@@ -17,7 +17,8 @@ _SHARED = ""
 @dataclass(frozen=True)
 class PlanLogs:
     """The logs of a plan, and who reads each: sites whose operators do, and sites whose sinks do. The state of an
-    operator that is carried on is a log, too, made where it ran and read where it will.
+    operator that is carried on is a log, too, made where it ran and read where it will. An operator that is cut in time
+    has a log at each of its two sites.
 
     `selections` are those of logs that have not all events of their type. Sites that are pushed the same events read
     one log; a site that pulls has one of its own. `goes_on`: streams that are pulled by operators which also wait for
@@ -40,7 +41,8 @@ class PlanLogs:
         results = frozenset(plan.results)
 
         def add(event_type: str, origin: str) -> LogName:
-            reading = frozenset(plan.operators[o.name].site for o in graph.operators if event_type in o.inputs)
+            readers = [plan.operators[operator.name] for operator in graph.operators if event_type in operator.inputs]
+            reading = frozenset(site for place in readers for site in place.sites)
             whole = LogName("events", event_type, origin, plan.version)
             operators[whole] = frozenset()
             numbers: dict[tuple[Selection, str], int] = {(ALL, _SHARED): 0}
@@ -60,14 +62,16 @@ class PlanLogs:
                     log = LogName(kind, stream.name, site, plan.version)
                     operators[log], sinks[log] = frozenset(), results
         for operator in graph.operators:
-            site = plan.operators[operator.name].site
-            log = add(operator.name, site)
-            sinks[log] = frozenset(plan.wanted_at(operator.subscription))
-            if operator.rule.timed_out:
-                log = LogName("timed out", operator.name, site, plan.version)
-                operators[log], sinks[log] = frozenset(), results
-            if (before := plan.operators[operator.name].carried_from) is not None:
-                operators[LogName("state", operator.name, before, plan.version)] = frozenset({site})
+            place = plan.operators[operator.name]
+            for site in place.sites:
+                log = add(operator.name, site)
+                sinks[log] = frozenset(plan.wanted_at(operator.subscription))
+                if operator.rule.timed_out:
+                    log = LogName("timed out", operator.name, site, plan.version)
+                    operators[log], sinks[log] = frozenset(), results
+            if place.carried_from is not None:
+                state = LogName("state", operator.name, place.carried_from, plan.version)
+                operators[state] = frozenset({place.state_goes_to})
         all_sinks = {log: sinks.get(log, frozenset()) for log in operators}
         return cls(operators, all_sinks, selections, _streams_that_go_on(plan, graph), single_conditions(graph))
 
@@ -82,12 +86,11 @@ class PlanLogs:
         """The logs of other sites that a site reads."""
         return [log for log in self.operators if log.origin != site and site in self.readers(log)]
 
-    def inputs_at(self, site: str, operators: Container[str]) -> list[LogName]:
-        """The logs that operators at a site read, states among them, but for those that operators there make."""
+    def inputs_at(self, site: str, made: Container[str]) -> list[LogName]:
+        """The logs that operators at a site read, states among them, but for those of types that are `made` there
+        alone."""
         reading = (log for log in self.operators if site in self.operators[log])
-        return sorted(
-            log for log in reading if log.kind == "state" or not (log.origin == site and log.type in operators)
-        )
+        return sorted(log for log in reading if log.kind == "state" or not (log.origin == site and log.type in made))
 
     def peers(self, site: str) -> frozenset[str]:
         """The sites that a site sends to or hears from."""

@@ -14,10 +14,11 @@ from situ.runtime.sites.actions import BatchMade
 from situ.runtime.sites.batches import BatchRecord
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.event_counts import EventCounts
-from situ.runtime.sites.host import STATE, Host, MadeRows
+from situ.runtime.sites.host import Host, MadeRows
 from situ.runtime.sites.journal import Entry, LogPosition, StepRecord
 from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, TimeBuffer
 from situ.runtime.sites.messages import LogName
+from situ.runtime.sites.moving_states import parts_of
 from situ.runtime.sites.plan_logs import PlanLogs
 from situ.runtime.sites.ranges import holds, merged, without
 from situ.runtime.sites.rows import read_rows, times_us, write_rows
@@ -61,7 +62,8 @@ class RunningVersion:
             if log.selection:
                 self.selected.setdefault(log.whole, []).append(log)
         self.buffers = {log.whole: TimeBuffer() for log, made in self.made.items() if made.pulled is not None}
-        given = self.logs.inputs_at(self.site, self.plan.operators)
+        made_here = {name for name, place in self.plan.operators.items() if place.site == self.site}
+        given = self.logs.inputs_at(self.site, made_here)
         self._states = [log for log in given if log.kind == "state"]
         self._inputs = [log for log in given if log.kind == "events"]
         self._own_inputs = {log for log in given if log.origin == self.site}
@@ -88,10 +90,10 @@ class RunningVersion:
         active = {log.type for log in self.logs.operators if log.kind == "events"}
         return [n for n, place in self.plan.operators.items() if place.site == self.site and n in active]
 
-    def carried_on(self) -> frozenset[str]:
-        """The operators here that the next version carries on."""
+    def carried_on(self) -> dict[str, bool]:
+        """The operators here that the next version carries on; whether their states are told while these go on."""
         places = {} if self.successor is None else self.successor.plan.operators
-        return frozenset(name for name, place in places.items() if place.carried_from == self.site)
+        return {name: place.strategy == "mfgs" for name, place in places.items() if place.carried_from == self.site}
 
     def missing_states(self) -> list[LogName]:
         """The logs of states that operators here go on with, and that have not come as a whole."""
@@ -254,17 +256,19 @@ class RunningVersion:
             log.taken, log.taken_us, log.taken_request = log.received, log.received_us, log.received_request
         self.unread += self.fresh
         self.fresh.clear()
-        if self.missing_states():
-            return None, entries
+        is_waiting = bool(self.missing_states())  # then states alone are read
         read = self._new_positions(is_decided)
-        carried_on = self.carried_on()
+        if is_waiting:
+            read = {log: position for log, position in read.items() if log.kind == "state"}
+        carried_on = {} if is_waiting else self.carried_on()
         if not read and (self._knows_end or not carried_on):
             return None, entries
         if self.host.driven:
             self._run(read, self._in_order(self.unread), ends=False)
             self.unread.clear()
             return None, entries
-        inputs, self.unread = self._in_order(self.unread), []
+        inputs = self._in_order(rows for rows in self.unread if rows[0] in read)
+        self.unread = [rows for rows in self.unread if rows[0] not in read]
         ends: dict[LogName, tuple[int, int]] = {}
         for made_of in self._run(read, inputs, bool(carried_on)):
             name, version = self._log_of(made_of)
@@ -308,14 +312,15 @@ class RunningVersion:
         """Let operators read; before that, they begin with their states, and hear that the version ends."""
         self.fed |= read
         events = []
-        states: dict[str, list[bytes]] = {}
         for log, rows in inputs:
             if log.kind == "state":
-                states.setdefault(log.type, []).extend(rows.column(STATE).to_pylist())
+                self.host.receive(log.type, parts_of(rows))
             else:
                 events.append((log.type, rows))
-        if states:
-            self.host.begin({name: b"".join(pieces) for name, pieces in states.items()}, self.plan.starts_us)
+        if any(self.fed.get(log, LogPosition()).watermark_us < END for log in self._states):
+            return []
+        if self._states:
+            self.host.begin(self.plan.starts_us)
         if ends:
             self._knows_end = True
             self.host.end_at(self.ends_us, self.carried_on())

@@ -103,6 +103,8 @@ def selections_of(
                 pulled.setdefault(key, {})[filter_] = None
             else:
                 pushed[key].add(filter_)
+            if place.finished_at is not None:
+                pushed.setdefault((event, place.finished_at), set()).add(filter_)
         for site in plan.wanted_at(operator.subscription):
             pushed.setdefault((operator.name, site), set()).add(None)
     selections: dict[str, dict[str, Selection]] = {}

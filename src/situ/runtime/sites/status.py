@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from situ.core.time import BEGINNING, END
 from situ.runtime.sites.logs import SINK
+from situ.runtime.sites.messages import LogName
 from situ.runtime.sites.running_version import RunningVersion
 
 if TYPE_CHECKING:
@@ -53,7 +54,14 @@ def _version(version: RunningVersion) -> dict[str, Any]:
         "ends_us": _time(version.ends_us),
         "over": version.is_over,
         "figures": dict(version.host.figures()),
+        "state_bytes": dict(version.host.state_bytes()),
         "operators": here,
+        "finishing": [
+            name
+            for name, place in version.plan.operators.items()
+            if place.finished_at == version.site and version.made[_events(name, version)].watermark_us < END
+        ],
+        "states_missing": [log.type for log in version.missing_states()],
         "results": list(version.plan.results),
         "predicted": version.plan.predicted.at(version.site, here).to_json(),
         "counted": version.event_counts.to_json(),
@@ -83,6 +91,10 @@ def _version(version: RunningVersion) -> dict[str, Any]:
         "batches": _batches(version),
         "waits_for": sorted(_waits_for(version, lows)),
     }
+
+
+def _events(name: str, version: RunningVersion) -> LogName:
+    return LogName("events", name, version.site, version.number)
 
 
 def _batches(version: RunningVersion) -> dict[str, Any] | None:

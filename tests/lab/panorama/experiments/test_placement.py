@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from situ.lab.figure import QUICK
+from situ.lab.panorama.experiments import paper_placement
+from situ.lab.panorama.experiments.cases import random_case
+from situ.lab.panorama.experiments.causes import FreeRequests
 from situ.lab.panorama.experiments.placement import FIGURES, LOOKS, SHOWN
 from situ.lab.panorama.experiments.sweeps import EFFORTS, sweeps
-from situ.lab.panorama.paper import PANORAMA
+from situ.lab.panorama.paper import PANORAMA, PAPER_COSTS
+from situ.network.generate import antennas
+from situ.placement.coverage import Coverage
 
 
 def quietly(done: int, total: int, what: str) -> None:
@@ -58,6 +64,21 @@ def test_many_runs_are_drawn_as_percentiles() -> None:
     for points in many.curves.values():
         assert [x for x, _ in points] == [5.0, 25.0, 50.0, 75.0, 95.0]
         assert [y for _, y in points] == sorted(y for _, y in points)
+
+
+def test_the_same_figures_by_the_papers_costs() -> None:
+    assert [*PAPER_COSTS.modules] == [*SHOWN]
+    assert [*PANORAMA.modules] == [*SHOWN, "causes", "counted"]
+    assert {*paper_placement.FIGURES} == {*SHOWN}
+
+
+def test_requests_that_cost_nothing() -> None:
+    operator = random_case(antennas(20, np.random.default_rng(1)), np.random.default_rng(1)).problem().operators[0]
+    plain, free = (
+        model.need(operator, np.ones(len(operator.inputs)), (0,), (1,)) for model in (Coverage(), FreeRequests())
+    )
+    assert (free.fraction, free.requests_per_s) == (plain.fraction, 0.0)
+    assert plain.requests_per_s > 0
 
 
 @pytest.mark.storm

@@ -44,6 +44,8 @@ def settings(sites: int | None) -> dict[str, Setting]:
         "rates of five decades": replace(plain, shape=replace(shape, rates_per_s=(0.0001, 10.0))),
         "windows of 0.1 s": replace(plain, shape=replace(shape, windows_s=(0.1, 0.1))),
         "no latency limit": replace(plain, latency_factor=None),
+        "sources within 5 hops": replace(plain, shape=replace(shape, diameter_hops=5)),
+        "within 5 hops, requests are free": replace(plain, shape=replace(shape, diameter_hops=5), model=FreeRequests()),
     }
 
 
