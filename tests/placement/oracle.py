@@ -9,7 +9,7 @@ Of situ it reads the data of a problem only. What is defined (see the docstrings
   lambda = -ln(1 - phi) / L times a second, L = 2 W for AND and W for SEQ; one is sent to every source where none is
   under way, so (1 - phi) of them.
 - paper: state cost (hops x rate x 2 W) x state reachability (rates of this step, summed, x rate W of all before).
-- Events that nobody reads go to the root. A filter is applied at the source.
+- Events that nobody reads go to the root, or to the destination that they have. A filter is applied at the source.
 - Readers of a type at one site share what is sent. Those with one filter want the same events; otherwise they are
   independent. An operator that reads a type twice is one reader, whose filter is "one or the other".
 - Latency: step 1 max(way + own), step k max(way + max(own, way + step k - 1)).
@@ -174,6 +174,7 @@ def tell(problem: Any, placed: Any) -> Told:
             cost += message_cost(problem, ways[source, site]) * (rate * either(fractions) + requests)
     read_by_some = {i.event for operator in problem.operators for i in operator.inputs}
     outputs = [name for name in site_of if name not in read_by_some]
-    output_ns = {name: own[name] + ways[site_of[name], problem.root].latency_ns for name in outputs}
-    cost += sum(message_cost(problem, ways[site_of[name], problem.root]) * rates[name] for name in outputs)
+    home = {name: ways[site_of[name], problem.destinations.get(name, problem.root)] for name in outputs}
+    output_ns = {name: own[name] + home[name].latency_ns for name in outputs}
+    cost += sum(message_cost(problem, home[name]) * rates[name] for name in outputs)
     return Told(cost, max(output_ns.values()), output_ns, load)

@@ -162,10 +162,11 @@ def _moving(say: Say) -> Iterator[BenchFigure]:
 
 
 def _sites(say: Say) -> Iterator[BenchFigure]:
+    from situ.bench.brokers import at_rest
     from situ.bench.site_soak import soak
     from situ.bench.sites import latency, restart, throughput
 
-    for section in (throughput, latency, restart, soak):
+    for section in (throughput, latency, restart, at_rest, soak):
         yield from section(say)
 
 

@@ -31,6 +31,7 @@ from situ.placement.picture import plan_to_svg
 from situ.placement.plan import Plan, plan_to_json
 from situ.placement.problem import Limits, Problem
 from situ.placement.typical_latency import typical_latency_ms
+from situ.runtime.sites.actors import actors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +125,19 @@ def question_of(options: ProblemOptions, functions: str | None) -> PlanningProbl
     graph = resolve(read_query(options.file))
     limits = Limits(_limit_ms("--latency", options.latency), _limits_of_outputs(graph, options.latency_of or []))
     statistics, root, silent = _statistics(graph, options)
+    network = with_measured_latencies(load_network(options.network), statistics)
     problem = problem_of(
         graph,
-        with_measured_latencies(load_network(options.network), statistics),
+        network,
         statistics,
         COST_MODELS[options.cost],
         root=root,
         weight="price" if options.price else "hops",
         limits=limits,
     )
-    problem = replace(problem, seed=options.seed, radius=options.radius)
+    sites = {actor.name: network.number(actor.site) for actor in network.actors}
+    delivered = {name: sites[actor] for name, actor in actors_of(graph.query).items() if actor in sites}
+    problem = replace(problem, seed=options.seed, radius=options.radius, destinations=delivered)
     told = (*warnings(without_demands(graph)), *standing_still(graph), *silent)
     return PlanningProblem(problem, told, demands_of(graph))
 

@@ -82,6 +82,7 @@ def run_site(options: SiteOptions) -> None:
         engine,
         partial(_say, options.name),
         actors={a.name: partial(open_at, a.address) for a in network.actors if a.site == options.name},
+        network=network,
     )
     process = SiteProcess(setup, journal)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -76,6 +76,7 @@ class LinkTotals:
     promises: int = 0
     acknowledgements: int = 0
     greetings: int = 0
+    decisions: int = 0
     frames: int = 0
     bytes: int = 0
 
@@ -229,6 +230,8 @@ class _UpRun:
         say: Callable[[str], None],
     ) -> None:
         self._options, self._plan, self._say, self._out = options, plan, say, out
+        # Brokers may come to run operators whatever the first plan says, and know their neighbours.
+        self._sites = plan.sites if network.brokers is None else network.names
         self._format = options.file_format or "parquet"
         further = ["--functions", options.functions] if options.functions else []
         arguments = {
@@ -237,7 +240,7 @@ class _UpRun:
                 str(out.absolute()) if site in plan.results else None,
                 [*further, "--format", self._format],
             )
-            for site in plan.sites
+            for site in self._sites
         }
         bytes_per_s = None if options.bandwidth is None else options.bandwidth * 1e6 / 8
         link = LinkQuality(jitter_ms=options.jitter, bytes_per_s=bytes_per_s)
@@ -248,17 +251,17 @@ class _UpRun:
             insecure=options.insecure,
             scale=options.scale,
             link=link,
-            joined=plan.joined,
+            joined=plan.joined if network.brokers is None else _joined(network),
         )
         self._reports: dict[str, dict[str, Any]] = {}
-        self._told = ""
+        self._told, self._version = "", 0
 
     def run(self) -> None:
         """Returns when all is done, or when it is told to stop."""
         stop = threading.Event()
         with stop_signals(stop):
             try:
-                self._say(f"starting {len(self._plan.sites)} sites ...")
+                self._say(f"starting {len(self._sites)} sites ...")
                 self._local.start()
                 self._control = Control(self._local.control, self._local.addresses)
                 deployment = self._control.deploy(self._plan, concerned_sites(self._plan))
@@ -274,7 +277,7 @@ class _UpRun:
 
     def _were_stopped(self) -> bool:
         """Whether somebody has told all sites to stop."""
-        return all(self._local.exit_code(name) == 0 for name in self._plan.sites)
+        return all(self._local.exit_code(name) == 0 for name in self._sites)
 
     def _start_again(self) -> None:
         """Sites that were killed are started again; those that were told to stop are not."""
@@ -289,16 +292,32 @@ class _UpRun:
 
     def _look(self) -> bool:
         """Asks all sites how they are; whether all is done."""
-        for site, report in self._control.of_all(self._control.status, list(self._plan.sites)).items():
+        for site, report in self._control.of_all(self._control.status, list(self._sites)).items():
             if isinstance(report, SituError):
                 return False
             self._reports[site] = report
+        self._tell_version()
         waits = waits_in_words(self._reports)
         if waits != self._told and waits:
             self._say(waits)
         self._told = waits
         versions = [version for report in self._reports.values() for version in report["versions"].values()]
         return bool(versions) and all(version["over"] for version in versions)
+
+    def _tell_version(self) -> None:
+        """Say where operators run, when brokers have decided otherwise."""
+        version = max((report["version"] for report in self._reports.values()), default=0)
+        if version <= self._version:
+            return
+        runs = {
+            operator: site
+            for site, report in self._reports.items()
+            for operator in report["versions"].get(str(version), {}).get("operators", ())
+        }
+        if self._version:
+            places = ", ".join(f"{operator} at {site}" for operator, site in sorted(runs.items()))
+            self._say(f"version {version} runs: {places}")
+        self._version = version
 
     def _made(self) -> Iterator[tuple[LogName, dict[str, Any]]]:
         """What sites said last of the logs that they make; selections are parts of these."""
@@ -341,6 +360,11 @@ class _UpRun:
         summary.predicted = predicted_and_counted(self._reports)
         summary.restarts = {name: site.starts - 1 for name, site in self._local.sites.items() if site.starts > 1}
         return summary
+
+
+def _joined(network: Network) -> set[tuple[str, str]]:
+    """The pairs of sites that a link joins, in both directions."""
+    return {pair for link in network.links for pair in ((link.a, link.b), (link.b, link.a))}
 
 
 def _with_places(network: Network) -> Network:

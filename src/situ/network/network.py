@@ -70,6 +70,18 @@ class Actor:
     address: str
 
 
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """How the sites of a network decide among themselves where operators run (EdgeCEP): each tells those that are at
+    most `radius` links away what it knows, once in `period_s`. A plan that is better by `margin` becomes the next
+    version, which begins `lead_s` of event time after the latest event."""
+
+    radius: int
+    period_s: float = 5.0
+    margin: float = 0.05
+    lead_s: float = 2.0
+
+
 @dataclass(frozen=True)
 class Network:
     """A connected network. Sites are known by name outside, by number (their position) inside.
@@ -84,11 +96,13 @@ class Network:
     sites: tuple[Site, ...]
     links: tuple[Link, ...]
     actors: tuple[Actor, ...] = ()
+    brokers: Brokers | None = None
 
     def __post_init__(self) -> None:
         _check_sites(self.sites)
         _check_links(self.links, self._numbers)
         _check_actors(self.actors, self._numbers)
+        _check_brokers(self.brokers)
         _check_connected(self)
 
     @cached_property
@@ -211,6 +225,20 @@ def _check_actors(actors: Sequence[Actor], numbers: dict[str, int]) -> None:
             )
 
 
+def _check_brokers(brokers: Brokers | None) -> None:
+    if brokers is None:
+        return
+    _check_number("brokers", "radius", brokers.radius)
+    for name, value, most in (
+        ("period_s", brokers.period_s, 86_400),
+        ("margin", brokers.margin, 1),
+        ("lead_s", brokers.lead_s, 86_400),
+    ):
+        if not 0 < value <= most:
+            remedy = f"{name} is above 0, and at most {most:,}."
+            raise NetworkError(f"{name} is {value}", place="brokers", remedy=remedy)
+
+
 def _check_capacity(place: str, field: str, value: float) -> None:
     if value == 0:
         raise NetworkError(
@@ -222,7 +250,7 @@ def _check_capacity(place: str, field: str, value: float) -> None:
 def _check_number(place: str, field: str, value: float, most: float = LARGEST) -> None:
     if not 0 <= value <= most:  # nor NaN
         raise NetworkError(f"{field} is {value}", place=place, remedy=f"{field} is a number from 0 to {most:,.0f}.")
-    if field in ("hops", "operators") and value != int(value):
+    if field in ("hops", "operators", "radius") and value != int(value):
         raise NetworkError(f"{field} is {value}", place=place, remedy=f"{field} is a whole number.")
 
 

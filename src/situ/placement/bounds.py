@@ -56,17 +56,16 @@ def _known(problem: Problem, output: int, searches: Sequence[Mapping[int, Soluti
 def _bounds(search: Search, fronts: Mapping[int, tuple[I64, F64]]) -> dict[int, Bound]:
     """Bounds of all operators whose events go one way only."""
     problem = search.problem
-    way_ns = problem.way_to_root_ns
     bound_of: dict[int, Bound] = {}
     for number in reversed(range(len(problem.operators))):
         name = problem.operators[number].name
         readers = problem.readers[name]
         if not readers:
-            to_go = problem.rates[name] * problem.costs_from(problem.root)
-            bound_of[number] = Bound(*fronts[number], to_go, way_ns)
+            to_go = problem.rates[name] * problem.costs_from(problem.destination(number))
+            bound_of[number] = Bound(*fronts[number], to_go, problem.way_home_ns(number))
         elif len(readers) == 1 and readers[0] in bound_of:
             above = bound_of[readers[0]]
-            bound_of[number] = Bound(above.known_ns, above.known_cost, _to_go(search, number, above), way_ns)
+            bound_of[number] = Bound(above.known_ns, above.known_cost, _to_go(search, number, above), above.way_ns)
     return bound_of
 
 

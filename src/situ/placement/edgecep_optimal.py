@@ -54,7 +54,7 @@ class _Program:
         for number in self.problem.outputs:
             rate = self.problem.rates[self.problem.operators[number].name]
             for site in range(self.sites):
-                self._add_flow(number * self.sites + site, site, self.problem.root, rate)
+                self._add_flow(number * self.sites + site, site, self.problem.destination(number), rate)
         for resource, loads in self.carried.items():
             self.rows.append((loads, -np.inf, tasks.capacities[resource]))
 

@@ -37,8 +37,8 @@ def evaluate(problem: Problem, placed: Sequence[Placed]) -> Evaluation:
     traffic = tuple(traffic_of(problem, placed))
     cost = sum(cost_of(problem, placed, sent) for sent in traffic)
     operator_ns = latencies(problem, placed)
-    to_root = problem.way_to_root_ns
-    output_ns = {number: operator_ns[number] + int(to_root[placed[number].site]) for number in problem.outputs}
+    way_ns = {number: int(problem.way_home_ns(number)[placed[number].site]) for number in problem.outputs}
+    output_ns = {number: operator_ns[number] + way_ns[number] for number in problem.outputs}
     return Evaluation(cost, max(output_ns.values()), operator_ns, output_ns, traffic)
 
 
@@ -95,7 +95,8 @@ def traffic_of(problem: Problem, placed: Sequence[Placed]) -> list[Traffic]:
         for read, need in _needs(problem, number, where):
             needs[where.site, read.event].append((read.filter, read.share, need))
     traffic = [Traffic(event, site, *union(readers)) for (site, event), readers in needs.items()]
-    return traffic + [Traffic(problem.operators[number].name, problem.root, 1.0, 0.0) for number in problem.outputs]
+    home = [(problem.operators[number].name, problem.destination(number)) for number in problem.outputs]
+    return traffic + [Traffic(name, to, 1.0, 0.0) for name, to in home]
 
 
 def _needs(problem: Problem, number: int, placed: Placed) -> tuple[tuple[Input, Need], ...]:

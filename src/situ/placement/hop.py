@@ -16,9 +16,9 @@ from situ.placement.pushed_plan import Room, pushed_plan
 
 def hop(problem: Problem) -> Plan:
     room, sites = Room(problem), list[int]()
-    to_root = problem.network.ways_from(problem.root)
     for number in range(len(problem.operators)):
-        order = np.lexsort((to_root.latency_ns, to_root.hops, hops_to_inputs(problem, number, sites)))
+        home = problem.network.ways_from(problem.destination(number))
+        order = np.lexsort((home.latency_ns, home.hops, hops_to_inputs(problem, number, sites)))
         sites.append(room.take(number, order.tolist()))
     return pushed_plan("hop", problem, sites, packets=sum(site != problem.root for site in sites))
 

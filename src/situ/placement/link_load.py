@@ -87,7 +87,7 @@ def flows_of(problem: Problem, placed: Sequence[Placed]) -> tuple[LinkFlow, ...]
 
 def _pushed(problem: Problem, placed: Sequence[Placed]) -> set[tuple[int, str]]:
     """Sites, and events that some operator there takes first; and what the root gets."""
-    pushed = {(problem.root, problem.operators[number].name) for number in problem.outputs}
+    pushed = {(problem.destination(number), problem.operators[number].name) for number in problem.outputs}
     for operator, where in zip(problem.operators, placed, strict=True):
         pushed |= {(where.site, operator.inputs[number].event) for number in where.steps[0]}
     return pushed

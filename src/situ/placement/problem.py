@@ -152,6 +152,7 @@ class Problem:
     """One question to a placement mechanism. Operators are in an order in which inputs come first.
 
     `seed`: what `random` draws from. `radius`: how many links far a broker of `edgecep` sees (None: everything).
+    `destinations`: by output whose events go elsewhere than to the root, the site.
     """
 
     operators: tuple[PlannedOperator, ...]
@@ -163,6 +164,7 @@ class Problem:
     limits: Limits = Limits()
     seed: int = 0
     radius: int | None = None
+    destinations: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -210,7 +212,7 @@ class Problem:
 
     @cached_property
     def outputs(self) -> tuple[int, ...]:
-        """The operators that no other reads; their events go to the root."""
+        """The operators that no other reads; their events go to the root, or to their destination."""
         return tuple(number for operator, number in self.number.items() if not self.readers[operator])
 
     @cached_property
@@ -236,6 +238,14 @@ class Problem:
             request_cost += costs
             np.maximum(way_ns, self.network.ways_from(int(site)).latency_ns, out=way_ns)
         return Gathering(cost, way_ns, request_cost)
+
+    def destination(self, output: int) -> int:
+        """Where the events of an output go."""
+        return self.destinations.get(self.operators[output].name, self.root)
+
+    def way_home_ns(self, output: int) -> I64:
+        """How long it takes from each site to where the events of an output go."""
+        return self.network.ways_from(self.destination(output)).latency_ns
 
     @cached_property
     def way_to_root_ns(self) -> I64:

@@ -127,8 +127,12 @@ class Search:
         return replace(front, chosen=self._solutions_chosen(front.chosen - offset[:-1], number, chosen))
 
     def _limit_ns(self, number: int, site: int) -> int:
-        """What an operator's plan may take here: whatever it is part of still has to reach the root."""
-        return self.problem.latency_limit_ns(number) - int(self.problem.way_to_root_ns[site])
+        """What an operator's plan may take here: whatever it is part of still has to reach its destination."""
+        problem = self.problem
+        if not problem.destinations:
+            return problem.latency_limit_ns(number) - int(problem.way_to_root_ns[site])
+        to_go_ns = int(problem.way_home_ns(number)[site]) if number in problem.outputs else 0
+        return problem.latency_limit_ns(number) - to_go_ns
 
     def _solutions_chosen(self, offers: I64, number: int, chosen: Mapping[int, Chosen]) -> I64:
         """Numbers of offers -> numbers of solutions."""
@@ -236,9 +240,9 @@ def whole_plans(problem: Problem, solutions_of: Mapping[int, Solutions]) -> Whol
 
 def whole_front(problem: Problem, output: int, solutions: Solutions) -> tuple[I64, F64, I64]:
     """The latency, cost and number of those solutions of an output that none beats, counted up to the root."""
-    latency = solutions.latency_ns + problem.way_to_root_ns[solutions.site]
+    latency = solutions.latency_ns + problem.way_home_ns(output)[solutions.site]
     rate = problem.rates[problem.operators[output].name]
-    cost = solutions.cost + rate * problem.costs_from(problem.root)[solutions.site]
+    cost = solutions.cost + rate * problem.costs_from(problem.destination(output))[solutions.site]
     return front_within(latency, cost, problem.latency_limit_ns(output))
 
 

@@ -125,7 +125,7 @@ class TaskFlows:
                 for start, rate in zip(sources.sites.tolist(), sources.rates_per_s.tolist(), strict=True):
                     yield TaskFlow(start, to, share * rate)
         for number in problem.outputs:
-            yield TaskFlow(sites[number], problem.root, problem.rates[problem.operators[number].name])
+            yield TaskFlow(sites[number], problem.destination(number), problem.rates[problem.operators[number].name])
 
     def volume(self, sites: Sequence[int]) -> float:
         """Flow volume per second: the objective of both definitions."""
@@ -136,9 +136,9 @@ class TaskFlows:
                 volume += share * self._gathered[event][to]
             else:
                 volume += share * problem.rates[event] * costs[to][sites[number]]
-        to_root = costs[problem.root]
         for number in problem.outputs:
-            volume += problem.rates[problem.operators[number].name] * to_root[sites[number]]
+            to = problem.destination(number)
+            volume += problem.rates[problem.operators[number].name] * costs[to][sites[number]]
         return volume
 
     @cached_property
@@ -165,7 +165,7 @@ class TaskFlows:
         destinations = {
             (sites[reader], self._share_of(reader, operator.name)) for reader in problem.readers[operator.name]
         }
-        for to, share in destinations or {(problem.root, 1.0)}:
+        for to, share in destinations or {(problem.destination(task), 1.0)}:
             volumes += share * problem.rates[operator.name] * self.costs[to]
         return volumes
 

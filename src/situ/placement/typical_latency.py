@@ -1,4 +1,4 @@
-"""How late results typically are: matches are drawn, and each of their events is followed to the root.
+"""How late results typically are: matches are drawn, and each of their events is followed to where it goes.
 
 The latency of a plan (`evaluate.py`) is the longest that a match can take: all of its events come from the furthest
 source, and what is pulled has all occurred before it is asked for. Most matches are faster. Their events come from
@@ -23,10 +23,10 @@ MATCHES, SEED = 4_000, 1
 
 
 def typical_latency_ms(problem: Problem, placed: Sequence[Placed]) -> float:
-    """The median of the time from the last event of a match until the root has it, of all outputs together."""
+    """The median of the time from the last event of a match until it is where it goes, of all outputs together."""
     drawn = {number: MatchTimes.draw(problem, placed, number) for number in problem.outputs}
-    to_root_s = {number: int(problem.way_to_root_ns[placed[number].site]) / 1e9 for number in drawn}
-    return float(np.median(np.concatenate([drawn[number] + to_root_s[number] for number in drawn]))) * 1e3
+    home_s = {number: int(problem.way_home_ns(number)[placed[number].site]) / 1e9 for number in drawn}
+    return float(np.median(np.concatenate([drawn[number] + home_s[number] for number in drawn]))) * 1e3
 
 
 class MatchTimes:

@@ -13,6 +13,9 @@ from situ.core.time import BEGINNING, END
 from situ.runtime.sites.actions import Send, SendEntry
 from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, finished
 from situ.runtime.sites.messages import (
+    BrokerAnswer,
+    BrokerRequest,
+    Flood,
     Hello,
     Incarnation,
     LogBatch,
@@ -82,6 +85,10 @@ class Conversation:
                 self._question(sender, message, now)
             case Refusal(reason):
                 self._peer(sender).refused_by = reason
+            case Flood() | BrokerRequest() | BrokerAnswer():
+                if self._site.coordinator is None:
+                    raise MessageError(f"{self._site.name} is no broker")
+                self._site.coordinator.hear(sender, message, now)
             case _:
                 raise MessageError(f"{type(message).__name__} is no message between sites")
 

@@ -71,6 +71,10 @@ class Deployment:
             self.reasons[site] = reason
         self._answered(site)
 
+    def give_up(self) -> None:
+        """Abort it, although all are ready: nobody was told to begin."""
+        self.phase, self._open = "abort", {*self.sites}
+
     def _answered(self, site: str) -> None:
         self._open.discard(site)
         if self._open:

@@ -181,13 +181,39 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Flood:
+    """The record of a broker, as JSON; whoever gets it hands it on over `hops` more links."""
+
+    record: str
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRequest:
+    """A broker asks another one to prepare, begin or abort a plan: the message, as JSON. Answers have its number."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer:
+    """What became of a broker's request."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Relayed:
     """What `origin` says, on its way. `onward` are the ways from the receiver on: the sites that come after it on each
     of them; the empty one ends here."""
 
     origin: str
     onward: tuple[Way, ...]
-    message: Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal
+    message: (
+        Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal | Flood | BrokerRequest | BrokerAnswer
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +284,19 @@ class RunningPlan:
 
 
 #: Between sites.
-PeerMessage: TypeAlias = Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal | Relayed
+PeerMessage: TypeAlias = (
+    Hello
+    | LogBatch
+    | Position
+    | PullRequest
+    | Probe
+    | Question
+    | Refusal
+    | Flood
+    | BrokerRequest
+    | BrokerAnswer
+    | Relayed
+)
 #: From whoever may control a site, and its answers.
 ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion | PlanQuestion
 ControlAnswer: TypeAlias = Prepared | Done | StatusReport | RunningPlan
@@ -266,7 +304,7 @@ Message: TypeAlias = PeerMessage | ControlMessage | ControlAnswer
 
 _KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Message)}
 _TYPES = {kind: get_type_hints(kind) for kind in _KINDS.values()}
-_DOCUMENTS = frozenset({"plan", "report"})
+_DOCUMENTS = frozenset({"plan", "report", "record", "text"})
 
 
 def message_to_parts(message: Message) -> tuple[dict[str, Any], bytes]:
@@ -324,7 +362,7 @@ def _relayed(header: Mapping[str, Any], body: bytes) -> Relayed:
             if not 0 < len(onward) <= MOST_WAYS or not all(map(_is_way, onward)):
                 raise MessageError("relayed: ways are none")
             message = message_of(inner, body)
-            if not isinstance(message, Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal):
+            if not isinstance(message, get_args(_TYPES[Relayed]["message"])):
                 raise MessageError("relayed: what is handed on is no message between sites")
             return Relayed(origin, tuple(map(tuple, onward)), message)
         case _:
@@ -414,9 +452,15 @@ def _is_range(pair: object) -> bool:
             return False
 
 
+#: Fields that are 0 at least, whatever message has them.
+_NOT_NEGATIVE = (
+    *("version", "first", "following", "received", "committed", "credit", "pace_us", "request", "number", "hops"),
+)
+
+
 def _require_ranges(message: Message) -> None:
     kind = type(message).__name__.lower()
-    for name in ("version", "first", "following", "received", "committed", "credit", "pace_us", "request", "number"):
+    for name in _NOT_NEGATIVE:
         if getattr(message, name, 0) < 0:
             raise MessageError(f"{kind}: {name} is {getattr(message, name)}")
     log = getattr(message, "log", None)

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 
 from situ.runtime.sites.actions import Send, SendEntry, SiteAction
 from situ.runtime.sites.messages import (
+    BrokerAnswer,
+    BrokerRequest,
+    Flood,
     Hello,
     LogBatch,
     LogName,
@@ -38,7 +41,8 @@ class LinkCounts:
     """What was sent over a link, apart by what it is: events one by one, all else by messages.
 
     `repeats` are events that were sent before, because nobody knew whether they had come; `promises` are batches
-    without events, which say how far time has come; `greetings` all that sites say of themselves.
+    without events, which say how far time has come; `greetings` all that sites say of themselves, `decisions` what
+    brokers say about what they know and decide.
     """
 
     events: int = 0
@@ -48,6 +52,7 @@ class LinkCounts:
     promises: int = 0
     acknowledgements: int = 0
     greetings: int = 0
+    decisions: int = 0
 
     def count(self, message: PeerMessage) -> None:
         match message:
@@ -63,6 +68,8 @@ class LinkCounts:
                 self.acknowledgements += 1
             case Hello() | Refusal():
                 self.greetings += 1
+            case Flood() | BrokerRequest() | BrokerAnswer():
+                self.decisions += 1
 
     def count_rows(self, rows: int, is_repeat: bool) -> None:
         self.promises += rows == 0

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
 from situ.kernel.state.snapshot import pack
+from situ.network.network import Network
 from situ.runtime.sites.actions import (
     Append,
     BatchMade,
@@ -48,6 +49,9 @@ from situ.runtime.sites.settings import Settings
 from situ.runtime.sites.source_times import SourceState, StreamTime
 from situ.runtime.sites.status import status_of
 
+if TYPE_CHECKING:
+    from situ.runtime.sites.brokers.coordinator import Coordinator
+
 
 @dataclass(slots=True)
 class OpenCommit:
@@ -76,7 +80,7 @@ class InFlight:
 
 class SiteCore:
     """A site at work. `sources` has, by stream, the names of this site's sources of it; `word` is any that no other
-    life of this site has."""
+    life of this site has. In a `network` whose sites are brokers it has a coordinator."""
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class SiteCore:
         now: float,
         word: str,
         settings: Settings | None = None,
+        network: Network | None = None,
     ) -> None:
         self.name, self.settings, self.make_host = name, settings or Settings(), make_host
         self._journal = journal
@@ -113,6 +118,7 @@ class SiteCore:
         self._actions: list[SiteAction] = []
         self._acknowledge: set[LogName] = set()
         self._readable: dict[int, Offsets] = {}
+        self.coordinator = None if network is None or network.brokers is None else _coordinator(self, network)
         self.conversation.meet()
 
     @property
@@ -177,6 +183,8 @@ class SiteCore:
                 assert_never(event)
         self._work(now)
         actions, self._actions = self._actions, []
+        if self.coordinator is not None:
+            actions = self.coordinator.intercept(actions)
         return self.relays.routed(actions)
 
     def _work(self, now: float) -> None:
@@ -189,6 +197,8 @@ class SiteCore:
         if self.conversation.introduced:
             self.conversation.serve(now)
             self.questions.ask(now)
+            if self.coordinator is not None:
+                self.coordinator.work(now)
 
     # ---- steps and commits
 
@@ -382,4 +392,12 @@ class SiteCore:
         if not self.conversation.introduced:
             return None
         moments = [*self.conversation.wakes(), *self.admission.wakes(now), *self.questions.wakes()]
+        moments += [] if self.coordinator is None else self.coordinator.wakes()
         return max(min(moments), now) if moments else None
+
+
+def _coordinator(site: SiteCore, network: Network) -> Coordinator:
+    """What makes a site a broker. Others do not import the planner: a site that is killed is to be back soon."""
+    from situ.runtime.sites.brokers.coordinator import Coordinator
+
+    return Coordinator(site, network)

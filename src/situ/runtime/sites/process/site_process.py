@@ -20,6 +20,7 @@ from typing import Any, assert_never
 
 from situ.core.errors import InputError, SituError, StateError
 from situ.core.memory import used_bytes
+from situ.network.network import Network
 from situ.runtime.sites.actions import (
     Answer,
     Append,
@@ -95,7 +96,8 @@ class SiteSetup:
     called with a stream, one of these names and the plan that reads it, `open_sink` with the plan, when a plan asks for
     them. `check` says with a SituError why a plan cannot run here. A site alone listens nowhere.
     `spark`: how its operators run on Spark, if they do. Sources are read when `may_read` is set. `actors`: by actor to
-    whom this site delivers, what opens the sink at his address."""
+    whom this site delivers, what opens the sink at his address. `network`: that of brokers who decide among
+    themselves, if this is one."""
 
     name: str
     listen: SiteAddress | None
@@ -109,6 +111,7 @@ class SiteSetup:
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
     may_read: threading.Event = field(default_factory=_set_event)
     actors: Mapping[str, Callable[[], SiteSink]] = field(default_factory=dict)
+    network: Network | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,10 @@ class SiteProcess:
         self._has_ended = False
         self._received = {"frames": 0, "bytes": 0}
         self._links: dict[str, str] = {}
-        word = secrets.token_hex(8)
-        self._site = SiteCore(setup.name, journal, self._make_host, setup.sources, self._begun, word, settings)
+        life = self._begun, secrets.token_hex(8)
+        self._site = SiteCore(
+            setup.name, journal, self._make_host, setup.sources, *life, settings=settings, network=setup.network
+        )
         self._endpoint: Endpoint | None = None
         self._spark: SparkQueries | None = None
         self._readable: dict[int, Offsets] = {}

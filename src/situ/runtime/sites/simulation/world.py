@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from situ.core.errors import SituError
 from situ.io.rows.conform import Conformed
+from situ.network.network import Network
 from situ.runtime.sites.actions import (
     Answer,
     Append,
@@ -130,10 +131,14 @@ class World:
         watch: Callable[[str, JournalCommit], None] = lambda site, commit: None,
         check: Callable[[SimulatedSite], None] = lambda machine: None,
         spark: Collection[str] = (),
+        network: Network | None = None,
+        clocks_off_s: Mapping[str, float] | None = None,
     ) -> None:
         self.random = random.Random(seed)
         self.faults, self.settings, self.make_host, self.latency_s = faults, settings, make_host, latency_s
-        self.make_site, self.watch, self.check = make_site, watch, check
+        self.make_site, self.watch, self.check, self.network = make_site, watch, check, network
+        #: By site whose clock is off, by how much.
+        self.clocks_off_s = clocks_off_s or {}
         #: The sites whose operators run on Spark; batches that were done again; and how many of them were known.
         self.spark, self.batches_failed, self.batches_known = spark, 0, 0
         self.now = 1_000.0
@@ -243,8 +248,16 @@ class World:
         by_stream: dict[str, list[str]] = defaultdict(list)
         for stream, source in machine.sources:
             by_stream[stream].append(source)
+        word = f"{name}{machine.lives}"
         machine.site = self.make_site(
-            name, machine.journal, self._host_maker(name), by_stream, self.now, f"{name}{machine.lives}", self.settings
+            name,
+            machine.journal,
+            self._host_maker(name),
+            by_stream,
+            self._now_at(name),
+            word,
+            self.settings,
+            self.network,
         )
         positions = machine.site.source_positions()
         for key, reading in machine.sources.items():
@@ -252,6 +265,10 @@ class World:
             reading.under_way, reading.ended = False, machine.site.admission.times[key[0]].sources[key[1]].ended
             self._read_on(machine, key)
         self.handle(name, Woken())
+
+    def _now_at(self, name: str) -> float:
+        """What the clock of a site shows."""
+        return self.now + self.clocks_off_s.get(name, 0.0)
 
     def _host_maker(self, name: str) -> HostMaker:
         return make_driven_host if name in self.spark else self.make_host
@@ -264,14 +281,15 @@ class World:
         if machine.site is None:
             return
         self.handled += 1
-        for action in machine.site.handle(event, self.now):
+        for action in machine.site.handle(event, self._now_at(name)):
             self._do(machine, action)
             if self.faults.kills and self._is_stormy and self.random.random() < KILLED_BETWEEN_ACTIONS:
                 self.kill(name)
             if machine.site is None:
                 return
         self.check(machine)
-        wakes_at = machine.site.wakes_at(self.now)
+        wakes_at = machine.site.wakes_at(self._now_at(name))
+        wakes_at = None if wakes_at is None else wakes_at - self._now_at(name) + self.now
         if wakes_at is not None and wakes_at <= self.now and isinstance(event, Woken):
             machine.idle_wakes += 1
             if machine.idle_wakes > 100:

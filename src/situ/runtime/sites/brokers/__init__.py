@@ -1,0 +1,1 @@
+"""Brokers: sites that decide among themselves where tasks run (EdgeCEP, sections III-C.3 and IV)."""
