@@ -28,7 +28,7 @@ from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.learned_statistics import counted_types
 from situ.runtime.sites.process.deploying import Control
 from situ.runtime.sites.process.transitioning import Reports, deploy_version, reports_of, unfinished_operators
-from situ.runtime.sites.transition import Move, Traffic, moves_between, placed_at, versions_of
+from situ.runtime.sites.transition import BytesToMove, Move, moves_between, placed_at, versions_of
 
 #: Between two looks at how far sites are.
 _PERIOD_S = 0.3
@@ -130,7 +130,7 @@ def _placed_by(name: str, graph: OperatorGraph, network: Network, statistics: St
     return {o.name: names[placed.site] for o, placed in zip(problem.operators, plan.placed, strict=True)}
 
 
-def _traffic(graph: OperatorGraph, before: DeployedPlan, reports: Reports) -> dict[str, Traffic]:
+def _traffic(graph: OperatorGraph, before: DeployedPlan, reports: Reports) -> dict[str, BytesToMove]:
     """What sites say of the operators that run: states, and about how many bytes they read."""
     running = {site: report for site, report in reports.items() if str(before.version) in report["versions"]}
     per_s: dict[str, float] = {}
@@ -141,7 +141,7 @@ def _traffic(graph: OperatorGraph, before: DeployedPlan, reports: Reports) -> di
         state_bytes |= report["versions"][str(before.version)]["state_bytes"]
     sizes = {name: _EVENT_BYTES + _ATTRIBUTE_BYTES * len(schema.attributes) for name, schema in graph.schemas.items()}
     return {
-        operator.name: Traffic(
+        operator.name: BytesToMove(
             state_bytes.get(operator.name, 0.0), sum(per_s.get(t, 0.0) * sizes[t] for t in operator.inputs)
         )
         for operator in graph.operators

@@ -16,7 +16,7 @@ TRIED_FIRST = {
     "answered_twice": (69, 102),
     "waiting_events_doubled": (88,),
     "waiting_events_left_behind": (88,),
-    "state_one_microsecond_off": (68,),
+    "state_one_microsecond_off": (272,),
     "state_left_behind": (17,),
     "finished_too_early": (3,),
     "found_by_both_instances": (14,),

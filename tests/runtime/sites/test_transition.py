@@ -8,7 +8,7 @@ import pytest
 
 from situ.runtime.sites.carrying import done_us
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace, PlanError, plan_of_json, plan_to_json
-from situ.runtime.sites.transition import Traffic, moves_between, placed_at, versions_of
+from situ.runtime.sites.transition import BytesToMove, moves_between, placed_at, versions_of
 
 QUERY = """
 stream A(n int, t timestamp) time t
@@ -23,7 +23,7 @@ TO_TOWN = placed_at(BEFORE, {"Pair": "town", "Alone": "town", "Both": "town"})
 
 
 def test_auto_takes_what_moves_fewer_bytes_where_it_is_exact() -> None:
-    traffic = {"Pair": Traffic(10_000, 100), "Alone": Traffic(10_000, 100), "Both": Traffic(10, 100)}
+    traffic = {"Pair": BytesToMove(10_000, 100), "Alone": BytesToMove(10_000, 100), "Both": BytesToMove(10, 100)}
     moves = moves_between(TO_TOWN, BEFORE, "auto", traffic, lead_s=2)
     assert [(move.operator, move.strategy) for move in moves] == [("Pair", "sms"), ("Alone", "mfgs"), ("Both", "mfgs")]
     pair, alone, both = moves

@@ -19,7 +19,7 @@ Order = Literal["sequential", "concurrent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class BytesToMove:
     """What is known of an operator that may move: the bytes of its state, and those that it reads in a second."""
 
     state_bytes: float
@@ -65,7 +65,7 @@ def moves_between(
     plan: DeployedPlan,
     before: DeployedPlan,
     wish: StrategyWish,
-    traffic: Mapping[str, Traffic] | None = None,
+    traffic: Mapping[str, BytesToMove] | None = None,
     lead_s: float = 0.0,
     on_spark: Collection[str] = (),
 ) -> tuple[Move, ...]:
@@ -82,14 +82,14 @@ def moves_between(
             )
         source, target = before.operators[operator.name].site, plan.operators[operator.name].site
         if source != target:
-            of_operator = (traffic or {}).get(operator.name, Traffic(0.0, 0.0))
+            of_operator = (traffic or {}).get(operator.name, BytesToMove(0.0, 0.0))
             strategy, reason, costs = _strategy(graph, operator.name, wish, of_operator, lead_s)
             moves.append(Move(operator.name, source, target, strategy, reason, costs))
     return tuple(moves)
 
 
 def _strategy(
-    graph: OperatorGraph, name: str, wish: StrategyWish, traffic: Traffic, lead_s: float
+    graph: OperatorGraph, name: str, wish: StrategyWish, traffic: BytesToMove, lead_s: float
 ) -> tuple[Strategy, str, dict[Strategy, float]]:
     """How an operator moves, why, and about how many bytes it would take by each strategy."""
     cut = cut_in(graph, name)
