@@ -45,6 +45,7 @@ def moved_while_events_flow(options: TransitionOptions, seconds: range) -> Trans
     return results[0]
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("strategy", ["sms", "mfgs", "naive"])
 def test_an_operator_moves_while_events_flow(running: Running, strategy: str) -> None:  # noqa: F811
     write_plan(QUERY, "field")

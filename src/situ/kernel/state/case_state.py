@@ -37,7 +37,6 @@ class CaseState:
     retained: Store
     remembers_groups: bool
     _most_retained: int = 0
-    _most_groups: int = MANY_GROUPS
 
     @classmethod
     def empty(cls, context: Context, case: CompiledCase, shards: int, memory: MemoryBudget) -> CaseState:
@@ -69,7 +68,7 @@ class CaseState:
         """Keep of `store` the events that partial and waiting matches hold. Where few more have come since the others
         were left out, they stay for now, so that a step with few events costs by these. Whether they were left out."""
         self.retained = store
-        is_full = len(store) > self._most_retained or len(self.groups) > self._most_groups
+        is_full = len(store) > self._most_retained or len(self.groups) > MANY_GROUPS
         if not is_full and isinstance(store.columns, dict):
             return False
         self.compact()
@@ -93,20 +92,16 @@ class CaseState:
         self._most_retained = 2 * len(kept) + FEW_EVENTS
 
     def forget_idle_groups(self) -> None:
-        """Where there are many, groups without a partial or waiting match start afresh with their next event. They are
-        looked through when there are more than ever, or where most of them are at work, many more."""
-        if len(self.groups) <= self._most_groups:
+        """Where there are many, groups without a partial or waiting match start afresh with their next event."""
+        if len(self.groups) <= MANY_GROUPS:
             return
         idle = self.groups.used
         used = np.count_nonzero(idle)
         idle[self.retained.group] = False
         idle &= self.matcher.groups["live"][: len(idle)] == 0  # what waits for a silence may hold no event
         idle &= ~self.marked_groups()
-        if 2 * np.count_nonzero(idle) >= used:
+        if used >= MANY_GROUPS and 2 * np.count_nonzero(idle) >= used:
             self._forget(idle)
-            self._most_groups = len(self.groups)
-        else:
-            self._most_groups = len(self.groups) * 5 // 4
 
     def remove(self, gone: np.ndarray) -> None:
         """Remove the groups that are marked in `gone`, by number, with all that they hold."""
