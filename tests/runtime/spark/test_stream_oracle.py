@@ -246,7 +246,7 @@ def test_state_forgets_what_windows_have_passed(rule: str) -> None:
         for later in (1000, 2000):
             give(query, [row(1, 1, 1, begin + later)])
         left.append(query.state_bytes)
-    assert max(left[8:]) <= max(left[:8])  # some more or less: rows come to shards as chance has it
+    assert {*left[8:]} <= {*left[:8]}
     assert max(left) < min(largest)
 
 
