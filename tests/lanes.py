@@ -4,7 +4,8 @@ One lane has all tests of Spark, in one process, which so starts one Java. One h
 then those of plans, of moving queries and of sites. One has the checks of types, then the tests of the engines. The
 last one has lint and all other tests, those of the language first. While the others do what needs no kernel, the first
 one compiles it, so that little is compiled twice. Two cores have time for four lanes: tests of Spark and of sites often
-wait for other processes.
+wait for other processes. The lane of Spark is the longest, and what it compiles the others want, so it goes first
+wherever two lanes want a core.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ BIN = Path(sys.executable).parent
 
 #: What `make storms`, `make kills`, `make sparks` and `make cluster` run.
 LEFT_OUT = "not storm and not kills and not environments"
+#: The lane that decides how long all takes, and by how much the others are nicer to it.
+LONGEST, NICER = "spark", 10
 #: Kernels, and what is built on them.
 WITHOUT_JIT = (
     *("tests/kernel", "tests/space", "tests/conformance/test_random_queries.py"),
@@ -124,7 +127,7 @@ def run(lane: str, steps: list[Step], ended: list[Ended], printing: threading.Lo
         _say(printing, lane, f"--- {step.name}")
         begin = time.monotonic()
         process = subprocess.Popen(
-            step.command,
+            step.command if lane == LONGEST else ("nice", "-n", str(NICER), *step.command),
             cwd=ROOT,
             env=os.environ | step.environment,
             stdout=subprocess.PIPE,
