@@ -36,7 +36,7 @@ def moved_while_events_flow(options: TransitionOptions, seconds: range) -> Trans
     thread = threading.Thread(target=move)
     thread.start()
     for second in seconds:
-        push((10 + second, second))
+        assert push((10 + second, second))[0] == 0
         if not thread.is_alive():
             break
     thread.join()
@@ -45,7 +45,6 @@ def moved_while_events_flow(options: TransitionOptions, seconds: range) -> Trans
     return results[0]
 
 
-@pytest.mark.storm
 @pytest.mark.parametrize("strategy", ["sms", "mfgs", "naive"])
 def test_an_operator_moves_while_events_flow(running: Running, strategy: str) -> None:  # noqa: F811
     write_plan(QUERY, "field")

@@ -29,7 +29,7 @@ QUICK = [name for name in MECHANISMS if name not in ("exhaustive", "auto")]  # o
 NEVER_WORSE = ["greedy", "greedy+", "heuristic", "heuristic+", "optimal", "cpp", "grin"]
 #: What these choose among plans that are equal in cost and latency, but not in what can be made of them, is not told by
 #: the problem. On networks where such ties are frequent they may answer one way or the other.
-CHOOSING_EARLY = ["greedy", "greedy+", "heuristic", "heuristic+", "grin"]
+CHOOSING_EARLY = ["greedy", "greedy+", "heuristic", "heuristic+", "grin", "hop"]
 
 #: Where nothing is within the capacities of sites, it exceeds them as little as it can.
 LEAST_VIOLATION = ["edgecep"]

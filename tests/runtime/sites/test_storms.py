@@ -54,8 +54,8 @@ def test_storms_with_versions_that_carry_on_that_were_hard() -> None:
 
 #: Seeds that found a bug once: a source held by what only a snapshot forgets, a hello that was overtaken by the next
 #: life's, a site that was asked about a version that it had forgotten, a log without credit that others waited for, a
-#: promise that was lost, after which nothing came.
-HARD = [13, 116, 85, 368, 2_000_002]
+#: promise that was lost, after which nothing came, and a source held for a reader that waited for its time.
+HARD = [13, 116, 85, 368, 2_000_002, 14_065]
 
 
 def test_storms_that_were_hard() -> None:

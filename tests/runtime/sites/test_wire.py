@@ -48,7 +48,8 @@ class Received:
     def outgoing(self, identities: Identities, port: int) -> PeerConnection:
         address = SiteAddress("127.0.0.1", port)
         told = self.told.put
-        return PeerConnection(identities, "hub", address, lambda: told("open"), told, random.Random(1))
+        failed = lambda error: told(f"failed: {error}")  # noqa: E731
+        return PeerConnection(identities, "hub", address, lambda: told("open"), told, failed, random.Random(1))
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,32 @@ def test_frames_arrive_in_order_with_the_name_in_the_certificate(
     sent = [Frame({"number": n}, bytes([n]) * n * 1000) for n in range(20)]
     assert all(edge.send(partial(Frame, frame.header, frame.body)) for frame in sent)
     assert [received.frames.get(timeout=WAIT_S) for _ in sent] == [("edge", frame) for frame in sent]
+    edge.close()
+
+
+def test_a_frame_that_is_needless_by_its_turn_is_left_out(
+    keys: dict[str, Path], hub: Endpoint, received: Received
+) -> None:
+    edge = received.outgoing(identities(keys, "edge"), hub.port)
+    assert received.told.get(timeout=WAIT_S) == "open"
+    edge.send(lambda: None)
+    edge.send(lambda: Frame({"number": 1}))
+    assert received.frames.get(timeout=WAIT_S) == ("edge", Frame({"number": 1}))
+    edge.close()
+
+
+def test_a_frame_that_cannot_be_made_is_told_and_nothing_is_sent_after_it(
+    keys: dict[str, Path], hub: Endpoint, received: Received
+) -> None:
+    edge = received.outgoing(identities(keys, "edge"), hub.port)
+    assert received.told.get(timeout=WAIT_S) == "open"
+
+    def wrong() -> Frame:
+        raise InputError("the disk is gone")
+
+    edge.send(wrong)
+    assert "failed: the disk is gone" in received.told.get(timeout=WAIT_S)
+    assert not edge.send(lambda: Frame({"number": 1}))
     edge.close()
 
 

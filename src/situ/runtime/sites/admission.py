@@ -47,7 +47,7 @@ class Admission:
             if of_same_source or not self._take(rows, now):
                 waiting.append(rows)
         self.held_rows = waiting
-        self._hold()
+        self._hold(now)
 
     def _version_of(self, stream: str) -> RunningVersion | None:
         """The newest version that reads a stream here."""
@@ -128,13 +128,13 @@ class Admission:
                 entries[at] = replace(entries[at], watermark=log.watermark_us)
                 return
 
-    def _hold(self) -> None:
+    def _hold(self, now: float) -> None:
         """Hold streams of which too much is kept for readers, or whose rows wait for a decision."""
         for stream in self.times:
             reason = ""
             for version in self._site.versions.values():
                 log = version.made.get(LogName("events", stream, self._site.name, version.number))
-                if log is not None and (waits := self._waits(version, log)):
+                if log is not None and (waits := self._waits(version, log, now)):
                     reason = waits
             newest = self._version_of(stream)
             if newest is None or newest.ends_us <= self.times[stream].promise_us < END:
@@ -145,22 +145,25 @@ class Admission:
                 self.held[stream] = reason
                 self._site.do(Hold(stream, reason))
 
-    def _waits(self, version: RunningVersion, log: MadeLog) -> str:
-        """For whom too much of a log is kept; nothing if it is not too much."""
+    def _waits(self, version: RunningVersion, log: MadeLog, now: float) -> str:
+        """For whom too much of a log is kept; nothing if it is not too much.
+
+        Who waits for the time of this stream will neither take nor forget anything before it goes on.
+        """
+        settings, time = self._site.settings, self.times[log.name.type]
         selected = [version.made[name] for name in version.selected.get(log.name, ())]
-        for made in (log, *selected):
-            kept = made.shelf.size_between(made.acknowledged(), made.durable_end)
-            if kept > self._site.settings.quota:
-                return f"{kept:,} bytes wait for {min(made.readers, key=lambda site: made.readers[site].committed)}"
-        if (behind := version.behind_bytes(log.name)) > self._site.settings.quota:
-            return f"{behind:,} bytes wait for the next batches of version {version.number}"
-        # Who waits for the time of this stream will forget nothing before it goes on.
-        time = self.times[log.name.type]
-        if log.name.type in version.logs.goes_on:
-            return ""
         is_asked = time.until_us > time.promise_us or any(m.asked_us() > m.durable_us for m in (log, *selected))
-        if version.buffered_size(log.name) > self._site.settings.quota and not is_asked:
-            return f"{version.buffered_size(log.name):,} bytes may still be pulled"
+        for made in (log, *selected):
+            for site, reader in made.readers.items() if made.shelf.size > settings.quota else ():
+                kept = made.shelf.size_between(reader.committed, made.durable_end)
+                waits_for_time = is_asked and now < reader.waited_at + 2 * settings.patience
+                if kept > settings.quota and not waits_for_time:
+                    return f"{kept:,} bytes wait for {site}"
+        if (behind := version.behind_bytes(log.name)) > settings.quota:
+            return f"{behind:,} bytes wait for the next batches of version {version.number}"
+        buffered = version.buffered_size(log.name)
+        if buffered > settings.quota and not is_asked and log.name.type not in version.logs.goes_on:
+            return f"{buffered:,} bytes may still be pulled"
         return ""
 
     def wakes(self, now: float) -> list[float]:

@@ -233,6 +233,7 @@ class Conversation:
         reader.request = max(reader.request, position.request)
         reader.sent = max(reader.sent, reader.committed)
         reader.credit = position.credit
+        reader.waited_at = -math.inf if position.credit else now
         if position.again:
             reader.sent = max(reader.committed, min(position.received, log.durable_end))
             reader.told_us, reader.told_request = position.watermark, position.request

@@ -20,6 +20,10 @@ class JournalError(SituError):
     """The journal cannot be opened, or does not say what it should."""
 
 
+class ForgottenError(JournalError):
+    """An entry is in the journal no more: all who read it have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A batch of a log, whether made or read here. No event before `watermark` has a number from `following` on."""
@@ -94,7 +98,7 @@ class Journal(Protocol):
         """Write a commit; it is on disk when this returns. What cannot be written ends the process."""
 
     def rows(self, log: LogName, first: int) -> bytes:
-        """The rows of the entry that begins with a number."""
+        """The rows of the entry that begins with a number; ForgottenError if it is there no more."""
 
     def stubs_between(self, log: LogName, first: int, following: int) -> Sequence[EntryStub]:
         """The entries of a log that have numbers from `first` to before `following` alone."""
@@ -144,7 +148,7 @@ class MemoryJournal:
         of_log = self.entries.get(log, [])
         at = bisect_left(of_log, first, key=lambda entry: entry.first)
         if at == len(of_log) or of_log[at].first != first:
-            raise JournalError(f"the journal has no entry of {log} from number {first} on")
+            raise ForgottenError(f"the journal has no entry of {log} from number {first} on")
         return of_log[at].rows
 
     def stubs_between(self, log: LogName, first: int, following: int) -> list[EntryStub]:

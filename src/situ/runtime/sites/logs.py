@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -94,7 +95,7 @@ class Reader:
     """What a log's origin knows of one of its readers: up to where entries were sent, and what survives there.
 
     `told_us` is the latest promise that was sent, `told_request` the request that it answered, `question` what the
-    reader wants to hear, `heard_at` when it last moved on.
+    reader wants to hear, `heard_at` when it last moved on, `waited_at` when it last said that it takes no more for now.
     """
 
     sent: int = 0
@@ -107,6 +108,7 @@ class Reader:
     credit: int = 0
     question: Question | None = None
     heard_at: float = 0.0
+    waited_at: float = -math.inf
     nudged_at: float = 0.0
 
     def outstanding(self, shelf: Shelf) -> int:

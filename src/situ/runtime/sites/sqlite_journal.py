@@ -19,7 +19,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
-from situ.runtime.sites.journal import Entry, EntryStub, JournalCommit, JournalError, LogPosition, StepRecord
+from situ.runtime.sites.journal import (
+    Entry,
+    EntryStub,
+    ForgottenError,
+    JournalCommit,
+    JournalError,
+    LogPosition,
+    StepRecord,
+)
 from situ.runtime.sites.messages import LogName
 
 #: The format of the tables.
@@ -190,7 +198,7 @@ class SqliteJournal:
                 "select rows from entries where log = ? and first = ?", (self._logs.get(log, 0), first)
             ).fetchone()
         if asked is None:
-            raise JournalError(f"the journal has no entry of {log} from number {first} on", place=str(self._path))
+            raise ForgottenError(f"the journal has no entry of {log} from number {first} on", place=str(self._path))
         return bytes(asked[0])
 
     def stubs_between(self, log: LogName, first: int, following: int) -> list[EntryStub]:

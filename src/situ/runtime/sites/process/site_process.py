@@ -44,7 +44,7 @@ from situ.runtime.sites.batches import Offsets
 from situ.runtime.sites.deployed_plan import DeployedPlan, plan_to_json
 from situ.runtime.sites.driven_host import make_driven_host
 from situ.runtime.sites.embedded_host import EmbeddedHost, make_embedded_host
-from situ.runtime.sites.journal import Journal, JournalCommit
+from situ.runtime.sites.journal import ForgottenError, Journal, JournalCommit
 from situ.runtime.sites.messages import (
     Abort,
     ControlAnswer,
@@ -70,7 +70,7 @@ from situ.runtime.sites.sources.source import SiteSource
 from situ.runtime.sites.wire.endpoint import Endpoint
 from situ.runtime.sites.wire.frames import Frame, FrameError
 from situ.runtime.sites.wire.identity import Identities
-from situ.runtime.sites.wire.outgoing import PeerConnection, SiteAddress
+from situ.runtime.sites.wire.outgoing import MadeFrame, PeerConnection, SiteAddress
 from situ.runtime.sites.wire.producing import NotNowError
 from situ.runtime.sites.wire.reading import LogAddress, LogServer
 
@@ -253,7 +253,7 @@ class SiteProcess:
             self._links[site] = reason
 
         setup = self._setup
-        self._outgoing[site] = PeerConnection(setup.identities, site, setup.addresses[site], opened, broken)
+        self._outgoing[site] = PeerConnection(setup.identities, site, setup.addresses[site], opened, broken, self._fail)
 
     # ---- what the core wants done
 
@@ -263,9 +263,8 @@ class SiteProcess:
                 self._commits.put(commit)
             case Send(to, message):
                 self._send(to, lambda: Frame(*message_to_parts(message)))
-            case SendEntry(to, log, first=first):
-                rows, own = self._journal.rows, self._setup.name
-                self._send(to, lambda: Frame(*message_to_parts(action.message(own, rows(log, first)))))
+            case SendEntry(to):
+                self._send(to, lambda: self._frame_of(action))
             case WriteEntry():
                 assert self._sink is not None
                 self._sink.write(action)
@@ -290,7 +289,15 @@ class SiteProcess:
     def _threads_of(self, stream: str) -> list[SourceThread]:
         return [thread for (of, _), thread in self._sources.items() if of == stream]
 
-    def _send(self, to: str, make: Callable[[], Frame]) -> bool:
+    def _frame_of(self, entry: SendEntry) -> Frame | None:
+        """An entry of a log as a frame; None if it was forgotten meanwhile, because its reader has it already."""
+        try:
+            rows = self._journal.rows(entry.log, entry.first)
+        except ForgottenError:
+            return None
+        return Frame(*message_to_parts(entry.message(self._setup.name, rows)))
+
+    def _send(self, to: str, make: MadeFrame) -> bool:
         """Whether there was a connection that took it."""
         if to not in self._outgoing and to in self._setup.addresses:
             self._connect(to)

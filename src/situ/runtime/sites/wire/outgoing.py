@@ -52,7 +52,9 @@ class SiteAddress:
 
 
 #: A frame that is to be sent, made in the thread that sends it: its rows may still have to be read from a disk.
-MadeFrame: TypeAlias = Callable[[], Frame]
+MadeFrame: TypeAlias = Callable[[], Frame | None]
+#: A frame as it goes over the wire: its rows, and its metadata.
+_Wired: TypeAlias = tuple[pa.RecordBatch, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class PeerConnection:
 
     `opened` is called when a connection is there, before anything is sent over it; `broken`, with the reason, when it
     is there no more or cannot be made. What was given to `send` since may or may not have arrived: whoever sends
-    repeats it, because only acknowledgements tell. Frames given while there is no connection are dropped.
+    repeats it, because only acknowledgements tell. Frames given while there is no connection are dropped. `failed` is
+    told what is no matter of the connection: then nothing is sent any more.
     """
 
     identities: Identities
@@ -76,6 +79,7 @@ class PeerConnection:
     address: SiteAddress
     opened: Callable[[], None]
     broken: Callable[[str], None]
+    failed: Callable[[Exception], None]
     jitter: random.Random = field(default_factory=random.Random)
     #: What was sent, over all connections.
     frames: int = 0
@@ -95,7 +99,8 @@ class PeerConnection:
         return self._is_up.is_set()
 
     def send(self, make: MadeFrame) -> bool:
-        """Gives a frame to the connection, which makes it when it is its turn; False where there is no connection."""
+        """Gives a frame to the connection, which makes it when it is its turn, unless it is needless by then; False
+        where there is no connection."""
         if self._is_up.is_set():
             self._frames.put(make)
         return self._is_up.is_set()
@@ -161,13 +166,28 @@ class PeerConnection:
                 watch.start()
                 self.opened()
                 while not isinstance(make := self._frames.get(), _Ended):
-                    batch, header = to_wire(make())
+                    if (parts := self._made(make)) is None:
+                        continue
+                    batch, header = parts
                     writer.write_with_metadata(batch, header)
                     self.frames, self.bytes = self.frames + 1, self.bytes + batch.nbytes + len(header)
                 if make.reason:
                     raise ConnectionError(make.reason)
                 writer.done_writing()
                 watch.join(_LAST_WORD_S)  # two that wait for the last word would wait for each other
+
+    def _made(self, make: MadeFrame) -> _Wired | None:
+        """A frame as it goes over the wire; None if it is needless by now, or cannot be made."""
+        try:
+            frame = make()
+            return None if frame is None else to_wire(frame)
+        except Exception as error:  # nobody would hear of it otherwise, and all would wait for this site
+            self._is_up.clear()
+            self._drop_frames()
+            self._closed.set()
+            self._frames.put(_Ended(""))
+            self.failed(error)
+            return None
 
     def _watch(self, answers: Any) -> None:
         """Notices the end of a connection over which nothing is sent. The other side says nothing until then."""
