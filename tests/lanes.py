@@ -1,11 +1,9 @@
-"""What `make test` runs: four lanes of commands, side by side.
+"""What `make test` runs: steps, four of them side by side.
 
-One lane has all tests of Spark, in one process, which so starts one Java. One has the kernel's tests without the JIT,
-then those of plans, of moving queries and of sites. One has the checks of types, then the tests of the engines. The
-last one has lint and all other tests, those of the language first. While the others do what needs no kernel, the first
-one compiles it, so that little is compiled twice. Two cores have time for four lanes: tests of Spark and of sites often
-wait for other processes. The lane of Spark is the longest, and what it compiles the others want, so it goes first
-wherever two lanes want a core.
+Each step is a command. Whichever of four lanes is free takes the next step of the list, so those that take long come
+first. What needs the kernel waits until one step has compiled it, so that it is compiled once; the checks of types,
+the kernel's tests without the JIT and those of the language run meanwhile. All tests of Spark are one step, which so
+starts one Java. Two cores have time for four lanes: tests of Spark and of sites often wait for other processes.
 """
 
 from __future__ import annotations
@@ -21,10 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
+LANES = 4
 #: What `make storms`, `make kills`, `make sparks` and `make cluster` run.
 LEFT_OUT = "not storm and not kills and not environments"
-#: The lane that decides how long all takes, and by how much the others are nicer to it.
-LONGEST, NICER = "spark", 10
 #: Kernels, and what is built on them.
 WITHOUT_JIT = (
     *("tests/kernel", "tests/space", "tests/conformance/test_random_queries.py"),
@@ -37,24 +34,25 @@ WITHOUT_JIT = (
     ),
     *("tests/network/test_ways.py", "tests/placement/test_fronts.py"),
 )
-
-
-#: What the second lane runs after them.
-APART = ("tests/placement", "tests/network", "tests/mobility", "tests/runtime/sites")
-#: What the third lane runs.
-ENGINES = ("tests/flow", "tests/conformance", "tests/runtime")
-#: What the fourth lane runs before the rest: it needs no kernel.
-OF_THE_LANGUAGE = ("tests/lang", "tests/graph", "tests/core")
+#: What needs no kernel.
+LANGUAGE = ("tests/lang", "tests/graph", "tests/core")
+#: What needs it: a step each, and one for all that is named here not at all.
+SITES = ("tests/runtime/sites",)
+CONFORMANCE = ("tests/conformance",)
+ENGINES = ("tests/flow", "tests/runtime")
+PLANS = ("tests/placement", "tests/network", "tests/mobility")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command with its own environment. `counts`: its last line says how many tests passed."""
+    """A command with its own environment. `counts`: its last line says how many tests passed. It waits for the end of
+    `after`."""
 
     name: str
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
     counts: bool = False
+    after: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +65,17 @@ class Ended:
     last_line: str
 
 
-def pytest_step(name: str, *arguments: str, **environment: str) -> Step:
-    return Step(name, (sys.executable, "-m", "pytest", *arguments), environment, counts=True)
-
-
 def tool(name: str, *arguments: str) -> Step:
-    return Step(" ".join((name, *arguments)), (str(BIN / name), *arguments))
+    return Step(name, (str(BIN / name), *arguments))
+
+
+def tests(name: str, which: str, *where: str, after: Step | None = None, **environment: str) -> Step:
+    command = sys.executable, "-m", "pytest", *where, "-m", f"{which} and {LEFT_OUT}"
+    return Step(name, command, environment, counts=True, after=after)
+
+
+def ignoring(*folders: str) -> list[str]:
+    return [f"--ignore={folder}" for folder in folders]
 
 
 def files_with_spark() -> list[str]:
@@ -81,53 +84,67 @@ def files_with_spark() -> list[str]:
     return [str(file.relative_to(ROOT)) for file in files if "spark" in file.read_text(encoding="utf-8").lower()]
 
 
-def lanes() -> dict[str, list[Step]]:
-    """The steps of each lane, in order."""
+def steps() -> list[Step]:
+    """In the order in which they begin."""
     compiling = "import sys; sys.path.insert(0, 'tests'); from conformance.golden import snapshots; snapshots()"
-    files = sorted(str(path.relative_to(ROOT)) for pattern in WITHOUT_JIT for path in ROOT.glob(pattern))
-    return {
-        "spark": [
-            Step("the kernel is compiled", (sys.executable, "-c", compiling)),
-            pytest_step("tests of Spark", *files_with_spark(), "-m", f"spark and {LEFT_OUT}"),
-        ],
-        "apart": [
-            pytest_step(
-                "kernels without the JIT",
-                *files,
-                "-m",
-                f"not spark and not slow and not jit_only and {LEFT_OUT}",
-                NUMBA_DISABLE_JIT="1",
-            ),
-            pytest_step("tests of plans, moving queries and sites", *APART, "-m", f"not spark and {LEFT_OUT}"),
-        ],
-        "engines": [
-            tool("mypy"),
-            pytest_step(
-                "tests of engines", *ENGINES, "--ignore=tests/runtime/sites", "-m", f"not spark and {LEFT_OUT}"
-            ),
-        ],
-        "others": [
-            tool("ruff", "check"),
-            tool("ruff", "format", "--check"),
-            tool("lint-imports"),
-            pytest_step(
-                "all other tests",
-                *(*OF_THE_LANGUAGE, "tests", "src"),
-                *(f"--ignore={folder}" for folder in (*APART, *ENGINES)),
-                "-m",
-                f"not spark and {LEFT_OUT}",
-            ),
-        ],
-    }
+    kernel = Step("kernel", (sys.executable, "-c", compiling))
+    with_kernel = (*SITES, *CONFORMANCE, *ENGINES, *PLANS)
+    return [
+        kernel,
+        tests("no JIT", "not spark and not slow and not jit_only", *WITHOUT_JIT, NUMBA_DISABLE_JIT="1"),
+        tool("mypy"),
+        tests("language", "not spark", *LANGUAGE),
+        tests("Spark", "spark", *files_with_spark(), after=kernel),
+        tests("others", "not spark", "tests", "src", *ignoring(*LANGUAGE, *with_kernel), after=kernel),
+        tests("sites", "not spark", *SITES, after=kernel),
+        tests("conformance", "not spark", *CONFORMANCE, after=kernel),
+        tests("plans", "not spark", *PLANS, after=kernel),
+        tests("engines", "not spark", *ENGINES, *ignoring(*SITES), after=kernel),
+        tool("ruff", "check"),
+        tool("ruff", "format", "--check"),
+        tool("lint-imports"),
+    ]
 
 
-def run(lane: str, steps: list[Step], ended: list[Ended], printing: threading.Lock) -> None:
-    """Runs the steps up to the first one that fails; every line of theirs begins with the lane's name."""
-    for step in steps:
-        _say(printing, lane, f"--- {step.name}")
+class Lanes:
+    """Runs steps side by side; `ended` has those that have ended, in the order in which they did."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.ended: list[Ended] = []
+        self._waiting = list(steps)
+        self._changed = threading.Condition()
+
+    def run(self) -> None:
+        lanes = [threading.Thread(target=self._lane) for _ in range(LANES)]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+
+    def _lane(self) -> None:
+        while (step := self._next()) is not None:
+            ended = self._ran(step)
+            with self._changed:
+                self.ended.append(ended)
+                self._changed.notify_all()
+
+    def _next(self) -> Step | None:
+        """The first step that waits for none; None if all have begun."""
+        with self._changed:
+            while self._waiting:
+                over = {None, *(id(one.step) for one in self.ended)}
+                for step in self._waiting:
+                    if (step.after and id(step.after)) in over:
+                        self._waiting.remove(step)
+                        return step
+                self._changed.wait()
+            return None
+
+    def _ran(self, step: Step) -> Ended:
+        """Every line of its output begins with its name."""
         begin = time.monotonic()
         process = subprocess.Popen(
-            step.command if lane == LONGEST else ("nice", "-n", str(NICER), *step.command),
+            step.command,
             cwd=ROOT,
             env=os.environ | step.environment,
             stdout=subprocess.PIPE,
@@ -138,16 +155,10 @@ def run(lane: str, steps: list[Step], ended: list[Ended], printing: threading.Lo
         assert process.stdout is not None
         last_line = ""
         for line in process.stdout:
-            _say(printing, lane, line.rstrip())
+            with self._changed:
+                print(f"{step.name:11} | {line.rstrip()}", flush=True)
             last_line = line.rstrip() or last_line
-        ended.append(Ended(step, process.wait(), time.monotonic() - begin, last_line))
-        if ended[-1].code != 0:
-            return
-
-
-def _say(printing: threading.Lock, lane: str, line: str) -> None:
-    with printing:
-        print(f"{lane:7} | {line}", flush=True)
+        return Ended(step, process.wait(), time.monotonic() - begin, last_line)
 
 
 def closing(ended: list[Ended]) -> list[str]:
@@ -156,23 +167,12 @@ def closing(ended: list[Ended]) -> list[str]:
     return [*lines, *(one.last_line for one in ended if one.step.counts)]
 
 
-def run_side_by_side(of_lanes: dict[str, list[Step]]) -> list[Ended]:
-    """Runs all lanes to their ends; what ended, in the order in which it did."""
-    ended: list[Ended] = []
-    printing = threading.Lock()
-    threads = [threading.Thread(target=run, args=(lane, steps, ended, printing)) for lane, steps in of_lanes.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return ended
-
-
-def main(of_lanes: dict[str, list[Step]]) -> int:
-    ended = run_side_by_side(of_lanes)
-    print("\n".join(closing(ended)))
-    return 0 if all(one.code == 0 for one in ended) else 1
+def main(of_steps: list[Step]) -> int:
+    lanes = Lanes(of_steps)
+    lanes.run()
+    print("\n".join(closing(lanes.ended)))
+    return 0 if all(one.code == 0 for one in lanes.ended) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(lanes()))
+    sys.exit(main(steps()))
