@@ -69,7 +69,7 @@ def tool(name: str, *arguments: str) -> Step:
     return Step(name, (str(BIN / name), *arguments))
 
 
-def tests(name: str, which: str, *where: str, after: Step | None = None, **environment: str) -> Step:
+def pytest_step(name: str, which: str, *where: str, after: Step | None = None, **environment: str) -> Step:
     command = sys.executable, "-m", "pytest", *where, "-m", f"{which} and {LEFT_OUT}"
     return Step(name, command, environment, counts=True, after=after)
 
@@ -91,15 +91,15 @@ def steps() -> list[Step]:
     with_kernel = (*SITES, *CONFORMANCE, *ENGINES, *PLANS)
     return [
         kernel,
-        tests("no JIT", "not spark and not slow and not jit_only", *WITHOUT_JIT, NUMBA_DISABLE_JIT="1"),
+        pytest_step("no JIT", "not spark and not slow and not jit_only", *WITHOUT_JIT, NUMBA_DISABLE_JIT="1"),
         tool("mypy"),
-        tests("language", "not spark", *LANGUAGE),
-        tests("Spark", "spark", *files_with_spark(), after=kernel),
-        tests("others", "not spark", "tests", "src", *ignoring(*LANGUAGE, *with_kernel), after=kernel),
-        tests("sites", "not spark", *SITES, after=kernel),
-        tests("conformance", "not spark", *CONFORMANCE, after=kernel),
-        tests("plans", "not spark", *PLANS, after=kernel),
-        tests("engines", "not spark", *ENGINES, *ignoring(*SITES), after=kernel),
+        pytest_step("language", "not spark", *LANGUAGE),
+        pytest_step("Spark", "spark", *files_with_spark(), after=kernel),
+        pytest_step("others", "not spark", "tests", "src", *ignoring(*LANGUAGE, *with_kernel), after=kernel),
+        pytest_step("sites", "not spark", *SITES, after=kernel),
+        pytest_step("conformance", "not spark", *CONFORMANCE, after=kernel),
+        pytest_step("plans", "not spark", *PLANS, after=kernel),
+        pytest_step("engines", "not spark", *ENGINES, *ignoring(*SITES), after=kernel),
         tool("ruff", "check"),
         tool("ruff", "format", "--check"),
         tool("lint-imports"),
