@@ -3,7 +3,8 @@
 Each step is a command. Whichever of four lanes is free takes the next step of the list, so those that take long come
 first. What needs the kernel waits until one step has compiled it, so that it is compiled once; the checks of types,
 the kernel's tests without the JIT and those of the language run meanwhile. All tests of Spark are one step, which so
-starts one Java. Two cores have time for four lanes: tests of Spark and of sites often wait for other processes.
+starts one Java. Two cores have time for four lanes: tests of Spark and of sites often wait for other processes. The
+tests of Spark take longest, so they, and the kernel for which they wait, go first wherever two steps want a core.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
 LANES = 4
+#: By how much steps that are not urgent are nicer.
+NICER = 10
 #: What `make storms`, `make kills`, `make sparks` and `make cluster` run.
 LEFT_OUT = "not storm and not kills and not environments"
 #: Kernels, and what is built on them.
@@ -46,13 +49,14 @@ PLANS = ("tests/placement", "tests/network", "tests/mobility")
 @dataclass(frozen=True, slots=True)
 class Step:
     """A command with its own environment. `counts`: its last line says how many tests passed. It waits for the end of
-    `after`."""
+    `after`. All others make way for one that is `urgent`."""
 
     name: str
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
     counts: bool = False
     after: Step | None = None
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +91,15 @@ def files_with_spark() -> list[str]:
 def steps() -> list[Step]:
     """In the order in which they begin."""
     compiling = "import sys; sys.path.insert(0, 'tests'); from conformance.golden import snapshots; snapshots()"
-    kernel = Step("kernel", (sys.executable, "-c", compiling))
+    kernel = Step("kernel", (sys.executable, "-c", compiling), urgent=True)
+    spark = pytest_step("Spark", "spark", *files_with_spark(), after=kernel)
     with_kernel = (*SITES, *CONFORMANCE, *ENGINES, *PLANS)
     return [
         kernel,
         pytest_step("no JIT", "not spark and not slow and not jit_only", *WITHOUT_JIT, NUMBA_DISABLE_JIT="1"),
         tool("mypy"),
         pytest_step("language", "not spark", *LANGUAGE),
-        pytest_step("Spark", "spark", *files_with_spark(), after=kernel),
+        replace(spark, urgent=True),
         pytest_step("others", "not spark", "tests", "src", *ignoring(*LANGUAGE, *with_kernel), after=kernel),
         pytest_step("sites", "not spark", *SITES, after=kernel),
         pytest_step("conformance", "not spark", *CONFORMANCE, after=kernel),
@@ -144,7 +149,7 @@ class Lanes:
         """Every line of its output begins with its name."""
         begin = time.monotonic()
         process = subprocess.Popen(
-            step.command,
+            step.command if step.urgent else ("nice", "-n", str(NICER), *step.command),
             cwd=ROOT,
             env=os.environ | step.environment,
             stdout=subprocess.PIPE,
