@@ -43,6 +43,7 @@ from situ.kernel.matching.partial_matches import (
     RUNS_FULL,
     SILENCE,
     THEN,
+    ask_ahead,
     continued_by,
     expire,
     keep_living,
@@ -65,6 +66,7 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
     for state in range(len(code.state_test)):
         most_edges = max(most_edges, code.edge_offset[state + 1] - code.edge_offset[state])
     for at in range(begin, len(new.row)):
+        ask_ahead(at, new, pools)
         group = new.group[at]
         if group & (new.shards - 1) != new.shard:
             continue

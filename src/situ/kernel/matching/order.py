@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from situ.core.time import BEGINNING
 from situ.kernel.arrays import I64, U64
 from situ.kernel.matching.machine import jit
+from situ.kernel.prefetch import AHEAD, prefetch
 
 #: For rows of the event type with this rank, the values that decide between equal times, most important first.
 TieKeys = Callable[[int, I64], Sequence[pa.Array]]
@@ -105,7 +106,10 @@ def _tied(order: I64, group: I64, time: I64, segment: I64) -> int:
 @jit
 def number_positions(order: I64, group: I64, position: I64, following: I64) -> None:
     """Positions within each group, going on from `following`."""
-    for row in order:
+    for at in range(len(order)):
+        if at + AHEAD < len(order):
+            prefetch(following, group[order[at + AHEAD]])
+        row = order[at]
         position[row] = following[group[row]]
         following[group[row]] += 1
 

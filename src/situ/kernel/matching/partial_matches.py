@@ -23,17 +23,30 @@ from situ.kernel.arrays import (
     CompletedMatch,
     Events,
     Fired,
+    NewEvents,
     OfferedEvent,
     PartialMatch,
     Pools,
 )
 from situ.kernel.matching.machine import inlined, jit
+from situ.kernel.prefetch import AHEAD, NEXT_AHEAD, prefetch
 
 DONE, RUNS_FULL, NODES_FULL, FIRED_FULL, SILENCES_FULL = range(5)
 THEN, EACH, IMMEDIATELY, SILENCE = range(4)
 FROM_FIRST, FROM_PREVIOUS, FROM_ALIAS = 1, 2, 3
 ONE = np.uint64(1)
 NONE = np.uint64(0)
+
+
+@inlined
+def ask_ahead(at: int, new: NewEvents, pools: Pools) -> None:
+    """Ask for what later events of a shard will need: the records of their groups, and the first partial matches."""
+    if at + AHEAD < len(new.group):
+        later, soon = new.group[at + AHEAD], new.group[at + NEXT_AHEAD]
+        if later & (new.shards - 1) == new.shard:
+            prefetch(pools.groups, later)
+        if soon & (new.shards - 1) == new.shard and pools.groups[soon].head >= 0:
+            prefetch(pools.runs, pools.groups[soon].head)
 
 
 @inlined

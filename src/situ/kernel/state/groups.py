@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from situ.kernel.arrays import I64, U8, U64
 from situ.kernel.matching.machine import inlined, jit
+from situ.kernel.prefetch import AHEAD, prefetch
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -145,6 +146,9 @@ def _number(row: int, words: U64, offsets: I64, numbers: I64, slots: U64, spans:
     mask = np.uint64(len(slots) - 1)
     one = np.uint64(1)
     while row < len(numbers):
+        if row + AHEAD < len(numbers):
+            later = _hash(words, offsets[row + AHEAD], offsets[row + AHEAD + 1])
+            prefetch(slots, np.int64(later & mask))
         begin, end = offsets[row], offsets[row + 1]
         value = _hash(words, begin, end)
         is_short = _ONE_WORD if end - begin == 1 else np.uint64(0)
