@@ -1,9 +1,9 @@
-"""What `make test` runs: steps, four of them side by side.
+"""What `make test` runs: steps, five of them side by side.
 
-Each step is a command. Whichever of four lanes is free takes the next step of the list, so those that take long come
+Each step is a command. Whichever of five lanes is free takes the next step of the list, so those that take long come
 first. What needs the kernel waits until one step has compiled it, so that it is compiled once; the checks of types,
 the kernel's tests without the JIT and those of the language run meanwhile. All tests of Spark are one step, which so
-starts one Java. Two cores have time for four lanes: tests of Spark and of sites often wait for other processes. The
+starts one Java. Two cores have time for five lanes: tests of Spark and of sites often wait for other processes. The
 tests of Spark take longest, so they, and the kernel for which they wait, go first wherever two steps want a core.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
-LANES = 4
+LANES = 5
 #: By how much steps that are not urgent are nicer.
 NICER = 10
 #: What `make storms`, `make kills`, `make sparks` and `make cluster` run.
