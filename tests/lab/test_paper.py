@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from situ.cli.app import app
 from situ.core.errors import InputError, SituError
 from situ.lab.claims import CheckedClaim
+from situ.lab.edgecep import paper as edgecep
+from situ.lab.edgecep.paper import EDGECEP
 from situ.lab.figure import QUICK, Figure, Say, Scale
 from situ.lab.mcep import paper as mcep
 from situ.lab.mcep.paper import MCEP
@@ -23,7 +25,7 @@ from situ.lab.paper import Paper
 from situ.lab.recep import paper as recep
 from situ.lab.recep.paper import RECEP
 
-PAPERS = [PANORAMA, MCEP, RECEP]
+PAPERS = [PANORAMA, MCEP, RECEP, EDGECEP]
 
 
 def figure_1a(scale: Scale, seed: int, say: Say) -> Figure:
@@ -42,8 +44,10 @@ FIGURES = {"1a": figure_1a}
 def test_all_of_the_papers_figures() -> None:
     assert list(MCEP.modules) == [f"6{letter}" for letter in "abcdefghi"]
     assert list(RECEP.modules) == [f"8{letter}" for letter in "abcdefghi"]
+    assert list(EDGECEP.modules) == ["5a", "5b", "5c", "IIa", "IIb", "loss", "III"]
     letters = {"9": "abc", "10": "abcdef", "11": "abcd"}
-    assert list(PANORAMA.modules) == [number + letter for number in letters for letter in letters[number]]
+    figures = [number + letter for number in letters for letter in letters[number]]
+    assert list(PANORAMA.modules) == [*figures, "causes", "counted"]
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
@@ -64,7 +68,10 @@ def test_no_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("module", "command"), [(panorama, "panorama"), (mcep, "mcep"), (recep, "recep")])
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [(panorama, "panorama"), (mcep, "mcep"), (recep, "recep"), (edgecep, "edgecep")],
+)
 def test_what_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: object, command: str) -> None:
     paper = Paper(command.upper(), {"1a": __name__, "1b": "never.loaded"}, "On nothing.")
     monkeypatch.setattr(module, command.upper(), paper)
@@ -86,7 +93,7 @@ def test_what_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module
     assert str(out / f"{command}.md") in shown.stdout
 
 
-@pytest.mark.parametrize("command", ["panorama", "mcep", "recep"])
+@pytest.mark.parametrize("command", ["panorama", "mcep", "recep", "edgecep"])
 def test_a_wrong_name_is_said_before_anything_runs(tmp_path: Path, command: str) -> None:
     out = tmp_path / "lab"
     done = CliRunner().invoke(app, ["lab", command, "--out", str(out), "--figures", "6a,8a,9b"])

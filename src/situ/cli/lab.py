@@ -86,6 +86,20 @@ def recep(
     _run_again(RECEP, out, quick, seed, figures, as_json)
 
 
+@lab.command()
+def edgecep(
+    out: Out = Path("out/edgecep"),
+    quick: Quick = False,
+    seed: Seed = 1,
+    figures: Figures = None,
+    as_json: AsJson = False,
+) -> None:
+    """Brokers that decide among themselves where tasks run: EdgeCEP's Figures 5a to 5c and its Tables II and III."""
+    from situ.lab.edgecep.paper import EDGECEP
+
+    _run_again(EDGECEP, out, quick, seed, figures, as_json)
+
+
 def _run_again(paper: Paper, out: Path, quick: bool, seed: int, figures: str | None, as_json: bool) -> None:
     from situ.lab.figure import to_json
 

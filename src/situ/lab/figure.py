@@ -53,6 +53,7 @@ class Figure:
     `deviations`: the standard deviation at each point, of curves that show it.
     `setting`: what the curves were found in; `beside`: curves of another setting, which are shown and not judged.
     `looks`: the number of the look of each curve; that of its place, where none is given.
+    `names`: those of the values of x, where these are things and no scale.
     `cases`: what the curves are means of, a row each.
     """
 
@@ -68,12 +69,13 @@ class Figure:
     deviations: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     setting: str = ""
     beside: Panel | None = None
+    names: Mapping[float, str] = field(default_factory=dict)
     looks: Mapping[str, int] = field(default_factory=dict)
     cases: pa.Table | None = None
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        own = Panel(self.setting, self.x_label, self.curves)
+        own = Panel(self.setting, self.x_label, self.curves, self.names)
         return (own,) if self.beside is None else (own, self.beside)
 
     @property

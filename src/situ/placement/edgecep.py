@@ -13,7 +13,7 @@ left is not taken again. Brokers decide in turns until a whole round of them cha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -52,10 +52,18 @@ def edgecep(problem: Problem) -> Plan:
 def decided(tasks: TaskFlows, radius: int | None) -> tuple[Sites, int]:
     """Where tasks run when no broker changes its mind any more, and the packets that it took: floods, one in every
     round, and tasks that were handed over."""
+    *_, (sites, packets) = rounds(tasks, radius)
+    return sites, packets
+
+
+def rounds(tasks: TaskFlows, radius: int | None) -> Iterator[tuple[Sites, int]]:
+    """Where tasks run at first, and after each round of decisions, and the packets until then; the last one changes
+    nothing."""
     members = views_within(tasks.problem, radius)
     views = {each: View(tasks, each) for each in set(members)}
     flooded = flooding_packets(tasks.problem, radius)
     sites, packets = first_sites(tasks), 0
+    yield sites, packets
     versions = {sites}
     for _ in range(MOST_ROUNDS):
         before, packets = sites, packets + flooded
@@ -67,9 +75,9 @@ def decided(tasks: TaskFlows, radius: int | None) -> tuple[Sites, int]:
                 packets += sum(a != b for a, b in zip(sites, decision, strict=True))
                 sites = decision
                 versions.add(sites)
+        yield sites, packets
         if sites == before:
-            break
-    return sites, packets
+            return
 
 
 def first_sites(tasks: TaskFlows) -> Sites:

@@ -130,6 +130,7 @@ class World:
         due: Mapping[tuple[str, str, str], Sequence[float]] | None = None,
         watch: Callable[[str, JournalCommit], None] = lambda site, commit: None,
         check: Callable[[SimulatedSite], None] = lambda machine: None,
+        on_link: Callable[[str, PeerMessage], None] = lambda sender, message: None,
         spark: Collection[str] = (),
         network: Network | None = None,
         clocks_off_s: Mapping[str, float] | None = None,
@@ -137,6 +138,8 @@ class World:
         self.random = random.Random(seed)
         self.faults, self.settings, self.make_host, self.latency_s = faults, settings, make_host, latency_s
         self.make_site, self.watch, self.check, self.network = make_site, watch, check, network
+        #: Told of every message that a site sends over one of its links, what it hands on for others among them.
+        self.on_link = on_link
         #: By site whose clock is off, by how much.
         self.clocks_off_s = clocks_off_s or {}
         #: The sites whose operators run on Spark; batches that were done again; and how many of them were known.
@@ -361,6 +364,7 @@ class World:
     def _send(self, sender: str, to: str, message: PeerMessage) -> None:
         inner = message.message if isinstance(message, Relayed) else message
         self.messages[type(inner).__name__] += 1
+        self.on_link(sender, inner)
         if frozenset((sender, to)) in self.cut or (self._is_stormy and self.random.random() < self.faults.loss):
             return
         copies = 2 if self._is_stormy and self.random.random() < self.faults.repeat else 1

@@ -1,0 +1,1 @@
+"""EdgeCEP's Figure 5 and Tables II and III, again."""
