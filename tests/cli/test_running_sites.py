@@ -19,6 +19,7 @@ from situ.io.permissions import PRIVATE
 from situ.network.load import load_network
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace, plan_to_json
 from situ.runtime.sites.journal import MemoryJournal
+from situ.runtime.sites.messages import Prepare, Prepared
 from situ.runtime.sites.process.local_sites import free_ports
 from situ.runtime.sites.process.open_sources import open_site_sink, open_site_source, source_names
 from situ.runtime.sites.process.site_process import SiteProcess, SiteSetup
@@ -43,6 +44,7 @@ class Running:
 
     threads: list[threading.Thread]
     sink: CountingSink
+    processes: dict[str, SiteProcess]
 
 
 @pytest.fixture
@@ -56,12 +58,12 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
     code, out, _ = situ("keys", "net.json", "--out", "keys", "--producer", "sensor", "--json")
     assert (code, json.loads(out)["producers"]) == (0, {"sensor": "keys/producers/sensor"})
     sink = CountingSink()
-    processes = [site_process(name, tmp_path, sink) for name in ports]
-    threads = [threading.Thread(target=process.run) for process in processes]
+    processes = {name: site_process(name, tmp_path, sink) for name in ports}
+    threads = [threading.Thread(target=process.run) for process in processes.values()]
     for thread in threads:
         thread.start()
-    yield Running(threads, sink)
-    for process in processes:
+    yield Running(threads, sink, processes)
+    for process in processes.values():
         process.stop()
     for thread in threads:
         thread.join()
@@ -152,6 +154,17 @@ def test_the_planner_learns_from_running_sites(running: Running) -> None:
     field, hall = (json.loads(out)[n]["report"]["versions"]["1"]["predicted"] for n in (0, 1))
     assert (field["operators"] | hall["operators"]) == {"High": 0.5}
     assert field["links"]["field"]["hall"]["events"] == 0.5
+
+
+def test_a_plan_over_a_site_that_cannot_be_reached_is_refused(running: Running) -> None:
+    ways = {"hall": {"field": "attic", "attic": "hall"}, "field": {"hall": "attic", "attic": "field"}}
+    plan = DeployedPlan(1, QUERY, {"Ping": ("field",)}, {"High": OperatorPlace("hall")}, ("hall",), ways=ways)
+    answer = running.processes["field"].ask(Prepare(plan_to_json(plan), "word"))
+    assert isinstance(answer, Prepared)
+    assert (answer.ready, "field is to send to attic, and nobody told it where that is" in answer.reason) == (
+        False,
+        True,
+    )
 
 
 def test_deploy_status_push_and_stop(running: Running) -> None:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -251,7 +251,7 @@ class _UpRun:
             insecure=options.insecure,
             scale=options.scale,
             link=link,
-            joined=plan.joined if network.brokers is None else _joined(network),
+            joined=None if plan.joined is None else plan.joined | _joined(network, self._sites),
         )
         self._reports: dict[str, dict[str, Any]] = {}
         self._told, self._version = "", 0
@@ -362,9 +362,10 @@ class _UpRun:
         return summary
 
 
-def _joined(network: Network) -> set[tuple[str, str]]:
-    """The pairs of sites that a link joins, in both directions."""
-    return {pair for link in network.links for pair in ((link.a, link.b), (link.b, link.a))}
+def _joined(network: Network, sites: Collection[str]) -> set[tuple[str, str]]:
+    """The pairs of some sites that a link joins, in both directions: later plans may go over any of them."""
+    links = [link for link in network.links if {link.a, link.b} <= {*sites}]
+    return {pair for link in links for pair in ((link.a, link.b), (link.b, link.a))}
 
 
 def _with_places(network: Network) -> Network:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from situ.network.network import Network
 from situ.runtime.sites.actions import Send, SendEntry, SiteAction
 from situ.runtime.sites.messages import (
     BrokerAnswer,
@@ -31,6 +32,7 @@ from situ.runtime.sites.messages import (
     Relayed,
     Way,
 )
+from situ.runtime.sites.ways import way_in
 
 if TYPE_CHECKING:
     from situ.runtime.sites.site import SiteCore
@@ -80,19 +82,21 @@ class LinkCounts:
 
 
 class Relays:
-    """A site's part in the ways of its plans. `sent` is by the site at the other end of a link."""
+    """A site's part in the ways of its plans. `sent` is by the site at the other end of a link. `network`: that of
+    brokers, who also speak with those of whom no plan has said a way yet."""
 
-    def __init__(self, site: SiteCore) -> None:
-        self._site = site
+    def __init__(self, site: SiteCore, network: Network | None = None) -> None:
+        self._site, self._network = site, network
         self.sent: defaultdict[str, LinkCounts] = defaultdict(LinkCounts)
 
     def way_to(self, to: str, version: int | None = None) -> Way:
-        """The sites on the way to one, that one included, as a version says; or the newest one that knows a way."""
+        """The sites on the way to one, that one included, as a version says; or the newest one that knows a way; or,
+        among brokers, the network."""
         for number in sorted(self._site.versions, reverse=True) if version is None else (version,):
             plan = self._site.versions[number].plan if number in self._site.versions else None
             if plan is not None and self._site.name in plan.ways.get(to, {}):
                 return plan.way(self._site.name, to)
-        return (to,)
+        return (to,) if self._network is None else way_in(self._network, self._site.name, to)
 
     @property
     def neighbours(self) -> list[str]:

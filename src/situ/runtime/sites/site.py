@@ -108,7 +108,7 @@ class SiteCore:
         lives = [*state.lives, state.new_life(word)]
         self.open = OpenCommit(values={"lives": lives_to_json(lives)})
         self.conversation = Conversation(self, lives, state.peer_lives)
-        self.relays = Relays(self)
+        self.relays = Relays(self, None if network is None or network.brokers is None else network)
         self.admission = Admission(self, times)
         self.questions = Questions(self)
         self.controls = Controls(self, state.known, state.prepared, state.deployments)

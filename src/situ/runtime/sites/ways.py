@@ -11,6 +11,18 @@ from situ.runtime.sites.compiled_plan import compile_plan
 from situ.runtime.sites.deployed_plan import DeployedPlan
 
 
+def way_in(network: Network, start: str, to: str) -> tuple[str, ...]:
+    """The sites on the way of least latency from one to another, without the first.
+
+    >>> from situ.network.network import Link, Site
+    >>> network = Network((Site("a"), Site("b"), Site("c")), (Link("a", "b", 1.0), Link("b", "c", 2.0)))
+    >>> way_in(network, "a", "c")
+    ('b', 'c')
+    """
+    path = network.ways_from(network.number(to)).path(network.number(start))[::-1]
+    return tuple(network.names[site] for site in path[1:])
+
+
 def ways_in(network: Network, pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
     """The ways of least latency between pairs of sites, in both directions: by the site at the end, which site comes
     after which. All ways to one site are a tree.
@@ -23,9 +35,7 @@ def ways_in(network: Network, pairs: Iterable[tuple[str, str]]) -> dict[str, dic
     ways: dict[str, dict[str, str]] = {}
     for one, other in pairs:
         for start, to in ((one, other), (other, one)):
-            path = network.ways_from(network.number(to)).path(network.number(start))[::-1]
-            names = [network.names[site] for site in path]
-            ways.setdefault(to, {}).update(pairwise(names))
+            ways.setdefault(to, {}).update(pairwise((start, *way_in(network, start, to))))
     return ways
 
 

@@ -41,7 +41,7 @@ from situ.runtime.sites.actions import (
 )
 from situ.runtime.sites.actors import delivered_in
 from situ.runtime.sites.batches import Offsets
-from situ.runtime.sites.deployed_plan import DeployedPlan, plan_to_json
+from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, plan_to_json
 from situ.runtime.sites.driven_host import make_driven_host
 from situ.runtime.sites.embedded_host import EmbeddedHost, make_embedded_host
 from situ.runtime.sites.journal import ForgottenError, Journal, JournalCommit
@@ -162,7 +162,19 @@ class SiteProcess:
     def _make_host(self, plan: str, site: str) -> EmbeddedHost:
         host = make_driven_host(plan, site) if self._setup.spark else make_embedded_host(plan, site)
         self._setup.check(host.compiled.plan)
+        self._require_addresses(host)
         return host
+
+    def _require_addresses(self, host: EmbeddedHost) -> None:
+        """PlanError if a plan wants this site to send to one of which it does not know where it is."""
+        plan, own = host.compiled.plan, self._setup.name
+        next_sites = {plan.way(own, peer)[0] for peer in host.logs().peers(own)}
+        next_sites |= {onward[own] for onward in plan.ways.values() if own in onward}
+        if unknown := sorted(next_sites - self._setup.addresses.keys()):
+            raise PlanError(
+                f"{own} is to send to {unknown[0]}, and nobody told it where that is",
+                remedy=f"Give {unknown[0]} an `address` in the network file that {own} was started with.",
+            )
 
     # ---- the core's thread
 

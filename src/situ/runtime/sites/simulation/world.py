@@ -140,6 +140,8 @@ class World:
         self.make_site, self.watch, self.check, self.network = make_site, watch, check, network
         #: Told of every message that a site sends over one of its links, what it hands on for others among them.
         self.on_link = on_link
+        #: The sites that a link joins; None where all are joined to each other.
+        self.joined = None if network is None else {frozenset((link.a, link.b)) for link in network.links}
         #: By site whose clock is off, by how much.
         self.clocks_off_s = clocks_off_s or {}
         #: The sites whose operators run on Spark; batches that were done again; and how many of them were known.
@@ -365,7 +367,10 @@ class World:
         inner = message.message if isinstance(message, Relayed) else message
         self.messages[type(inner).__name__] += 1
         self.on_link(sender, inner)
-        if frozenset((sender, to)) in self.cut or (self._is_stormy and self.random.random() < self.faults.loss):
+        pair = frozenset((sender, to))
+        if self.joined is not None and pair not in self.joined:
+            return
+        if pair in self.cut or (self._is_stormy and self.random.random() < self.faults.loss):
             return
         copies = 2 if self._is_stormy and self.random.random() < self.faults.repeat else 1
         header, body = message_to_parts(message)
