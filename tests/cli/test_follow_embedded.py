@@ -100,6 +100,31 @@ def test_rules_of_the_control_directory(tmp_path: Path) -> None:
     assert ended["rule_changes"] == []
 
 
+def test_demands_are_measured_and_change_in_the_control_directory(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    control = tmp_path / "control"
+    control.mkdir()
+    (tmp_path / "doors.situ").write_text(STREAM + TWICE)
+    ended = {}
+    for k, demand in enumerate(("latency < 1 h, hops < 3", "latency < 1 us")):
+        (control / "shut.situ").write_text(SHUT + f"  demand {demand}\n")
+        move_in(rows(100 * k, 100, seed=k), tmp_path / "in", f"{k}.parquet")
+        ended[k] = follow(tmp_path, "--control", control)
+    judged = [{name: demand[name] for name in ("metric", "limit", "kept")} for of in ended.values()
+              for demand in of["demands"]]  # type: ignore[attr-defined]  # fmt: skip
+    assert judged == [
+        {"metric": "latency", "limit": 3_600_000_000, "kept": True},
+        {"metric": "latency", "limit": 1, "kept": False},
+    ]
+    (change,) = ended[1]["rule_changes"]  # type: ignore[misc]
+    assert change["replaced"] == ["Shut"]
+    engine = Engine(STREAM + SHUT)  # the rule goes on with its state
+    fed = [row for k in range(2) for row in engine.feed(rows(100 * k, 100, seed=k)).complex_events["Shut"].to_pylist()]
+    assert any(row["opened"] < 100 <= row["shut"] for row in fed)
+    in_order = [sorted(of, key=lambda row: (row["shut"], row["opened"])) for of in (found(tmp_path, "Shut"), fed)]
+    assert in_order[0] == in_order[1]
+
+
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "doors.situ").write_text(STREAM + SHUT)

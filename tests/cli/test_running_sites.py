@@ -54,7 +54,9 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
     monkeypatch.setattr(site_status, "_BETWEEN_S", 0.0)
     ports = dict(zip(("field", "hall"), free_ports(2), strict=True))
     sites = [{"name": name, "address": f"127.0.0.1:{port}"} for name, port in ports.items()]
-    Path("net.json").write_text(json.dumps({"sites": sites, "links": [{"a": "field", "b": "hall", "latency_ms": 1}]}))
+    links = [{"a": "field", "b": "hall", "latency_ms": 1}]
+    coordinator = {"site": "hall", "period_s": 0.1}
+    Path("net.json").write_text(json.dumps({"sites": sites, "links": links, "coordinator": coordinator}))
     code, out, _ = situ("keys", "net.json", "--out", "keys", "--producer", "sensor", "--json")
     assert (code, json.loads(out)["producers"]) == (0, {"sensor": "keys/producers/sensor"})
     sink = CountingSink()
@@ -84,6 +86,7 @@ def site_process(name: str, directory: Path, sink: CountingSink) -> SiteProcess:
             open_site_sink(str(directory / "out"), "parquet", plan.sites, directory / name, PRIVATE)
         ),
         say=lambda text: None,
+        network=load_network("net.json"),
     )
     return SiteProcess(setup, MemoryJournal())
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,49 @@ def test_an_operator_moves_while_events_flow(running: Running, strategy: str) ->
     assert push(further=("--end",))[0] == 0
     running.sink.wait_for(rows - 1)
     assert found() == list(range(11, 10 + rows))  # each ping, and the one before
+
+
+def coordinator(*, shown: bool = False) -> dict[str, Any]:
+    """What the hall says of what it coordinates; and that `situ status` shows it, too."""
+    code, out, error = situ("status", *CONTROL, "--json")
+    assert (code, error) == (0, "")
+    (said,) = [site["report"]["coordinator"] for site in json.loads(out) if site["report"]["coordinator"] is not None]
+    if shown:
+        _, out, _ = situ("status", *CONTROL)
+        assert all(demand["words"].partition(" is ")[0] in out for demand in said["demands"])
+    return dict(said)
+
+
+def test_demands_of_sites_that_run(running: Running) -> None:  # noqa: F811
+    code, _, error = situ("demand", "High", "hops < 2", *CONTROL)
+    assert (code, "no site runs a plan" in error) == (1, True)
+    write_plan(QUERY + "  demand latency < 1 h, hops < 2\n", "field")
+    assert situ("deploy", "plan.json", *CONTROL)[0] == 0
+    for second in range(200):
+        assert push((10 + second, second))[0] == 0
+        demands = {demand["metric"]: demand for demand in coordinator()["demands"]}
+        if all(demand["kept"] is not None for demand in demands.values()):
+            break
+    assert {metric: demand["kept"] for metric, demand in demands.items()} == {"latency": True, "hops": True}
+    assert 0 < demands["latency"]["measured"] < 3_600_000_000
+    assert demands["hops"]["measured"] == 1
+    coordinator(shown=True)
+    for subscription, text, cause in (
+        ("Hihg", "hops < 2", "no subscription 'Hihg' runs"),
+        ("High", "hops < 2, hops < 3", "contradict each other"),
+        ("High", "hops < 0", "no plan keeps"),
+    ):
+        code, _, error = situ("demand", subscription, text, *CONTROL)
+        assert (code, cause in error) == (1, True), error
+        assert len(coordinator()["demands"]) == 2
+    code, out, error = situ("demand", "High", "hops < 1", *CONTROL)
+    assert (code, out.strip()) == (0, "High demands hops < 1: hall sees to it"), error
+    assert [(demand["metric"], demand["limit"]) for demand in coordinator()["demands"]] == [("hops", 1)]
+    code, out, error = situ("adapt", "on", *CONTROL)
+    assert (code, out.strip()) == (0, "hall moves operators where demands are broken"), error
+    assert coordinator()["adapts"]
+    assert situ("adapt", "off", *CONTROL)[0] == 0
+    assert not coordinator()["adapts"]
 
 
 def test_what_cannot_be_is_said(running: Running) -> None:  # noqa: F811

@@ -9,14 +9,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
+from itertools import count
 
 import pyarrow as pa
 import pytest
 
 from situ import Engine, Output
-from situ.core.errors import SituWarning
-
-pytestmark = pytest.mark.filterwarnings("ignore::situ.core.errors.SituWarning")  # `demand` has no effect
 
 FIGURE_8 = """
 stream vehiclesAtSectionV1(highwayId int, sectionId int, count int, time int) time time in ms
@@ -113,8 +111,17 @@ def test_random_events(query: str, over_ms: int, seed: int) -> None:
     assert to_pairs([*outputs, engine.close()]) == expected
 
 
-def test_the_demand_is_read_and_said_to_have_no_effect_yet() -> None:
-    with pytest.warns(SituWarning, match="vehicleInfo: `demand latency` has no effect"):
-        engine = Engine(FIGURE_8)
-    (demand,) = engine.graph.query.subscriptions[0].demands
-    assert (demand.metric, demand.limit) == ("latency", 100_000)
+def test_the_demanded_latency_is_measured() -> None:
+    """Rows come every 10 ms of the engine's clock; a result waits for those that tell that time has passed."""
+    now = iter(count(0.0, 0.01))
+    engine = Engine(FIGURE_8, clock=lambda: next(now))
+    assert [str(demand) for demand in engine.demands] == ["vehicleInfo: demand latency < 100 ms is not measured yet"]
+    generator = random.Random(5)
+    v1, v2 = random_events(generator, 120), random_events(generator, 120)
+    for events, name in ((v1, "vehiclesAtSectionV1"), (v2, "vehiclesAtSectionV2")):
+        engine.feed(to_table(sorted(events, key=lambda event: event[3])), name)
+    engine.close()
+    (demand,) = engine.demands
+    assert (demand.demand.metric, demand.demand.limit) == ("latency", 100_000)
+    assert demand.measured is not None
+    assert 10_000 <= demand.measured <= 100_000

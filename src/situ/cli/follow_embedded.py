@@ -25,6 +25,7 @@ from situ.graph.query import Query
 from situ.io.addresses import directory_of, scheme_of, shown_address
 from situ.io.permissions import PRIVATE
 from situ.io.sink_names import FolderNames, TableNames, require_names, require_stream_folders
+from situ.lang.demands import judged_latencies
 from situ.lang.parse import parse
 from situ.lang.query_files import read_text
 from situ.lang.resolve import resolve
@@ -218,6 +219,8 @@ class EmbeddedFollower:
     def _progress(self, show: Show) -> None:
         """What happened since the last look, in the words of a micro-batch."""
         report, now = self.site.report(), time.time()
+        assert self.site.query is not None
+        self.totals.demands = judged_latencies(self.site.query.subscriptions, report["latencies_us"])
         counts = _counts(report)
         new: dict[str, Any] = {name: count - self._counts.get(name, 0) for name, count in counts.items()}
         if not any(new.values()):

@@ -299,6 +299,8 @@ def figures_table(totals: StreamTotals, rate: float) -> Table:
         rows["state"] = f"{size(state.state_bytes)}{skew}"
     if (latency := totals.last_with_latency) is not None:
         rows["latency"] = latency_of(latency)
+    if totals.demands:
+        rows["demands"] = "\n".join(map(str, totals.demands))
     for word, value in rows.items():
         table.add_row(word, Text(value))
     return table

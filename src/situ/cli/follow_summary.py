@@ -115,6 +115,7 @@ def figures_line(totals: StreamTotals, rate: float) -> str:
     parts.append(f"watermark {moment(totals.watermark)}")
     if (latency := totals.last_with_latency) is not None:
         parts.append(f"latency {latency_of(latency)}")
+    parts += map(str, totals.demands)
     return ", ".join(parts)
 
 
@@ -182,6 +183,7 @@ class FollowSummary:
             "watermark": None if totals.watermark is None else moment(totals.watermark),
             "mean_latency_s": totals.mean_latency_s,
             "max_latency_s": totals.max_latency_s,
+            "demands": [demand.to_json() for demand in totals.demands],
             "seconds": round(self.seconds, 3),
             "rule_changes": [change_to_json(change) for change in self.changes],
             "rules_refused": self.refused,
@@ -197,7 +199,7 @@ class FollowSummary:
             f"{counted(self.totals.micro_batches, 'micro-batch', 'micro-batches')} and {self.seconds:.2f} s "
             f"({rate:,.0f} events/s)"
         )
-        text = ", ".join([text, *unusual(counts)])
+        text = ", ".join([text, *unusual(counts), *map(str, self.totals.demands)])
         if self.refused:
             text += f", {counted(self.refused, 'change', 'changes')} of rules refused"
         lines = [text, *(f"  {count:>12,}  {name}" for name, count in self.counts.items())]

@@ -15,11 +15,12 @@ from situ.cli.spark_progress import waiting
 from situ.core.errors import InputError, SituError
 from situ.graph.operators import OperatorGraph
 from situ.graph.query import Demand
+from situ.lang.demands import JudgedDemand
 from situ.lang.resolve import resolve, warnings
 from situ.network.load import load_network
 from situ.network.statistics import Statistics, read_statistics, with_measured_latencies
 from situ.placement.cost_models import COST_MODELS
-from situ.placement.demands import JudgedDemand, demands_of, judged
+from situ.placement.demands import demands_of, judged
 from situ.placement.evaluate import evaluate, overloaded_sites
 from situ.placement.finish import naive_placement
 from situ.placement.from_graph import problem_of
@@ -77,7 +78,7 @@ class PlanResult:
             "packets": control_packets(self.problem, self.plan),
             "outputs": {name: asdict(each) for name, each in measures_of(self.problem, self.plan).items()},
             "overloaded_links": [overloaded_to_json(load) for load in self.overloaded],
-            "demands": [demand_to_json(demand) for demand in self.demands],
+            "demands": [demand.to_json() for demand in self.demands],
             "warnings": list(self.warnings),
         }
 
@@ -85,18 +86,6 @@ class PlanResult:
 def overloaded_to_json(load: LinkLoad) -> dict[str, Any]:
     link = load.link
     return {"a": link.a, "b": link.b, "messages_per_s": load.messages_per_s, "capacity_per_s": link.capacity_per_s}
-
-
-def demand_to_json(judged: JudgedDemand) -> dict[str, Any]:
-    """Limit and measured value are in the demand's unit: microseconds, bytes, events per second, hops, events."""
-    demand = judged.demand
-    return {
-        "subscription": judged.subscription,
-        "metric": demand.metric,
-        "limit": demand.limit,
-        "measured": judged.measured,
-        "kept": judged.kept,
-    }
 
 
 def plan_file(options: PlanOptions) -> PlanResult:

@@ -70,6 +70,8 @@ def run_file(options: RunOptions, spark: OnSpark | None) -> Summary:
         require_pyspark()
         from situ.cli.run_spark import run_on_spark
 
+        if any(demand.metric == "latency" for s in graph.query.subscriptions for demand in s.demands):
+            summary.warnings += ("demands of latency are not measured: a batch on Spark answers when all is read.",)
         if spark.is_here:
             say_if_compiling()
         for path in paths.values():
@@ -109,6 +111,7 @@ def _run_embedded(
             show_progress(summary.events)
     if watch is not None:
         summary.timing = {f"embedded: {hop}": seconds for hop, seconds in watch.seconds.items()}
+    summary.demands = engine.demands
     for name, totals in engine.reuse.items():
         summary.shared(name, totals)
 

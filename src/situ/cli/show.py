@@ -35,6 +35,8 @@ def show_summary(summary: Summary) -> None:
         console.print(f"{counts}; shown are the {len(shown)} that found most\n")
     for name, shared in summary.reuse.items():
         console.print(Text(f"{name}: " + str(shared).replace("\n", "\n  "), style="dim"))
+    for demand in summary.demands:
+        console.print(Text(str(demand), style="red" if demand.kept is False else ""))
     for warning in summary.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(totals(summary)))

@@ -243,6 +243,32 @@ class TransitionOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class DemandOptions:
+    """All that a command line of `situ demand` says."""
+
+    subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="Its name.", show_default=False)]
+    demands: Annotated[
+        str,
+        typer.Argument(
+            metavar="DEMANDS",
+            help="As in a query: 'latency < 50 ms, overhead < 10 KB'. An empty text demands nothing.",
+            show_default=False,
+        ),
+    ]
+    control: ControlOptions = field(default_factory=ControlOptions)
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptOptions:
+    """All that a command line of `situ adapt` says."""
+
+    how: Annotated[Literal["on", "off"], typer.Argument(metavar="on|off", help="Whether it may.", show_default=False)]
+    control: ControlOptions = field(default_factory=ControlOptions)
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, slots=True)
 class StopOptions:
     """All that a command line of `situ stop` says."""
 

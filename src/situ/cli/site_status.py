@@ -143,10 +143,32 @@ def show_statuses(sites: list[SiteStatus]) -> None:
     if rows := predicted_and_counted({s.site: s.report for s in sites if s.report}):
         console.print(predicted_table(rows))
     for s in sites:
+        show_coordinator(console, s.site, s.report.get("coordinator"))
         for words in batches_in_words(s.report):
             console.print(Text(f"{s.site}: {words}"))
         for wait in s.waits:
             console.print(Text(f"{s.site} waits for {wait}", style="yellow"))
+
+
+def show_coordinator(console: Console, site: str, coordinator: dict[str, Any] | None) -> None:
+    """Demands that are kept and broken, and what the site that coordinates has decided."""
+    if coordinator is None or not (coordinator["demands"] or coordinator["adapts"] or coordinator["transition"]):
+        return
+    for demand in coordinator["demands"]:
+        console.print(Text(demand["words"], style="red" if demand["kept"] is False else ""))
+    how = "by itself" if coordinator["adapts"] else "when it is told to"
+    done = f"{coordinator['transitions']} transitions so far"
+    console.print(Text(f"{site} moves operators {how}: mechanism {coordinator['mechanism']}, {done}"))
+    if (task := coordinator["transition"]) is not None:
+        left = ", ".join(dict.fromkeys([name for step in task["steps"] for name in step["sites"]])) or "nothing"
+        console.print(Text(f"{site} is moving {left}: {task['why']}", style="yellow"))
+    if (reason := coordinator["last"]["given_up"]) is not None:
+        console.print(Text(f"{site} has given up the last transition: {reason}", style="yellow"))
+    if coordinator["decisions"]:
+        last = coordinator["decisions"][-1]
+        console.print(Text(f"{site} decided: {last['why']}, {last['chosen'] or 'no transition pays'}"))
+        for candidate in last["candidates"]:
+            console.print(Text(f"  {candidate['mechanism']}: {candidate['reason']}"))
 
 
 def batches_in_words(report: dict[str, Any]) -> list[str]:

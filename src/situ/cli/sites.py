@@ -12,6 +12,8 @@ from situ.cli.option_groups import takes
 from situ.cli.options import AsJson, user_errors
 from situ.cli.panels import OPERATE
 from situ.cli.site_options import (
+    AdaptOptions,
+    DemandOptions,
     DeployOptions,
     PushOptions,
     SiteOptions,
@@ -162,6 +164,45 @@ def transition(options: TransitionOptions) -> None:
     with user_errors(options.as_json):
         moved = transition_of(options)
         typer.echo(json.dumps(moved.to_json()) if options.as_json else str(moved))
+
+
+@sites.command(rich_help_panel=OPERATE)
+@takes(DemandOptions)
+def demand(options: DemandOptions) -> None:
+    """Change what a subscription demands of the sites that run it.
+
+    For example, of the sites that `situ up --dir here` has started:
+
+    situ demand Alarm 'latency < 50 ms, hops < 4' --dir here
+
+    situ demand Alarm '' --dir here
+
+    `situ status` shows which demands are kept. Until a plan with another query is deployed, these hold instead of
+    those in its text.
+    """
+    from situ.cli.demand import change_demands
+
+    with user_errors(options.as_json):
+        changed = change_demands(options)
+        typer.echo(json.dumps(changed) if options.as_json else changed["words"])
+
+
+@sites.command(rich_help_panel=OPERATE)
+@takes(AdaptOptions)
+def adapt(options: AdaptOptions) -> None:
+    """Let the coordinator move operators by itself where demands are broken; or no longer.
+
+    For example, of the sites that `situ up --dir here` has started:
+
+    situ adapt on --dir here
+
+    `situ status` shows what it decides, and why: docs/transitions.md.
+    """
+    from situ.cli.demand import adapt_sites
+
+    with user_errors(options.as_json):
+        adapted = adapt_sites(options)
+        typer.echo(json.dumps(adapted) if options.as_json else adapted["words"])
 
 
 @sites.command(rich_help_panel=OPERATE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from situ.flow.earliest import earliest
+from situ.lang.demands import JudgedDemand
 from situ.reuse.totals import Totals
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Summary:
     failed_calls: Counter[str] = field(default_factory=Counter)
     reuse: dict[str, Totals] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    demands: tuple[JudgedDemand, ...] = ()
     timing: dict[str, float] | None = None  # where it is asked for, seconds by `place: hop`, of all tasks
     seconds: float = 0.0
     out: Path | None = None
@@ -44,6 +46,7 @@ class Summary:
             "failed_calls": dict(self.failed_calls),
             "reuse": {name: totals.to_json() for name, totals in self.reuse.items()},
             "seconds": round(self.seconds, 3),
+            "demands": [demand.to_json() for demand in self.demands],
             "warnings": list(self.warnings),
             "out": str(self.out) if self.out else None,
         } | ({} if self.timing is None else {"timing": {hop: round(s, 3) for hop, s in self.timing.items()}})

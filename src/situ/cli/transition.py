@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from situ.cli.plan import demanded_ms
 from situ.cli.running_statistics import learned_from
 from situ.cli.site_options import TransitionOptions
 from situ.cli.site_plans import plan_in_file
-from situ.core.errors import InputError
+from situ.core.errors import InputError, SituError
 from situ.core.time import parse_duration
 from situ.graph.operators import OperatorGraph
 from situ.network.network import SPARK, Network
@@ -23,12 +24,15 @@ from situ.placement.cost_models import COST_MODELS
 from situ.placement.from_graph import problem_of
 from situ.placement.mechanisms import mechanism
 from situ.placement.problem import Limits
+from situ.runtime.sites.adapting.coordinator import AS_DEPLOYED
+from situ.runtime.sites.adapting.tasks import TransitionTask, task_of
 from situ.runtime.sites.carrying import graph_of
 from situ.runtime.sites.deployed_plan import DeployedPlan
 from situ.runtime.sites.learned_statistics import counted_types
-from situ.runtime.sites.process.deploying import Control
-from situ.runtime.sites.process.transitioning import Reports, deploy_version, reports_of, unfinished_operators
-from situ.runtime.sites.transition import BytesToMove, Move, moves_between, placed_at, versions_of
+from situ.runtime.sites.messages import Transit
+from situ.runtime.sites.process.deploying import Control, DeployError
+from situ.runtime.sites.process.transitioning import Reports, reports_of
+from situ.runtime.sites.transition import BytesToMove, Move, moves_between, placed_at
 
 #: Between two looks at how far sites are.
 _PERIOD_S = 0.3
@@ -82,15 +86,14 @@ def transition_of(options: TransitionOptions) -> TransitionResult:
     moves = moves_between(plan, before, options.strategy, traffic, lead_us / 1e6, on_spark)
     if options.dry_run or not moves:
         return TransitionResult(moves, (), 0.0)
-    began, versions = time.monotonic(), versions_of(plan, before, moves, options.order)
-    deployed: list[DeployedPlan] = []
+    began = time.monotonic()
+    mechanism_name = options.to or AS_DEPLOYED
+    why = f"`situ transition` to {mechanism_name if options.plan is None else options.plan}"
+    task = task_of(moves, options.order, why, lead_us, mechanism_name)
+    site = control.tell_coordinator(Transit(json.dumps(task.to_json())))
     with _progress() as tell:
-        for number, version in enumerate(versions):
-            last = deployed[-1] if deployed else before
-            deployed.append(deploy_version(control, network if before.ways else None, version, last, lead_us))
-            _wait(control, deployed[-1], options.timeout, lambda done, total, n=number: tell(  # type: ignore[misc]
-                f"version {n + 1} of {len(versions)}", done, total))  # fmt: skip
-    return TransitionResult(moves, tuple(version.version for version in deployed), time.monotonic() - began)
+        versions = _wait(control, site, task, options.timeout, tell)
+    return TransitionResult(moves, versions, time.monotonic() - began)
 
 
 def _running(control: Control, reports: Reports) -> DeployedPlan:
@@ -148,20 +151,26 @@ def _traffic(graph: OperatorGraph, before: DeployedPlan, reports: Reports) -> di
     }
 
 
-def _wait(control: Control, plan: DeployedPlan, timeout_s: float, tell: Callable[[int, int], None]) -> None:
-    """Until every operator of a version that moves is where it should be, and what it left behind is finished."""
-    moving = [name for name, place in plan.operators.items() if place.carried_from not in (None, place.site)]
-    give_up_at = time.monotonic() + timeout_s
+def _wait(control: Control, site: str, task: TransitionTask, timeout_s: float, tell: Tell) -> tuple[int, ...]:
+    """Until the coordinator has moved all operators; the versions that did it. It goes on if nobody waits."""
+    give_up_at, total, versions = time.monotonic() + timeout_s, len(task.steps), tuple[int, ...]()
+    operators = sum(len(step.sites) for step in task.steps)
     while True:
-        reports = reports_of(control)
-        unfinished = unfinished_operators(reports, plan)
-        tell(len(moving) - len(unfinished & {*moving}), len(moving))
-        if not unfinished:
-            return
+        try:
+            report = control.status(site)["coordinator"]
+        except SituError:  # it may be killed, and goes on when it is back
+            report = None
+        if report is not None and (under_way := report["transition"]) is None:
+            if (reason := report["last"]["given_up"]) is not None:
+                raise DeployError(f"the transition was given up, and nothing more has changed: {reason}")
+            return tuple(report["last"]["versions"])
+        if report is not None:
+            left = sum(len(step["sites"]) for step in under_way["steps"])
+            versions = tuple(under_way["versions"])
+            tell(f"version {min(len(versions) + 1, total)} of {total}", operators - left, operators)
         if time.monotonic() > give_up_at:
-            names = ", ".join(sorted(unfinished))
             raise InputError(
-                f"version {plan.version} runs, but {names} have not moved within {timeout_s:g} s",
+                f"operators have not moved within {timeout_s:g} s; {site} goes on with it",
                 remedy="`situ status` says who waits for whom; without events, time does not pass.",
             )
         time.sleep(_PERIOD_S)

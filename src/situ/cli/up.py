@@ -230,8 +230,8 @@ class _UpRun:
         say: Callable[[str], None],
     ) -> None:
         self._options, self._plan, self._say, self._out = options, plan, say, out
-        # Brokers may come to run operators whatever the first plan says, and know their neighbours.
-        self._sites = plan.sites if network.brokers is None else network.names
+        # Where sites decide, all of them may come to run operators, whatever the first plan says.
+        self._sites = network.names if network.brokers or network.coordinator else plan.sites
         self._format = options.file_format or "parquet"
         further = ["--functions", options.functions] if options.functions else []
         arguments = {

@@ -49,7 +49,8 @@ def _clauses_without_effect(graph: OperatorGraph, subscription: Subscription) ->
         elif asks_for_quality(subscription) and (reason := unshared_because(graph, subscription)) is not None:
             yield "quality", f"{reason}: interests do not share"
     for metric in dict.fromkeys(demand.metric for demand in subscription.demands):
-        yield f"demand {metric}", "`situ plan` looks at it, an engine does not"
+        if metric != "latency":
+            yield f"demand {metric}", "it means nothing in one process: `situ plan` and sites look at it"
 
 
 def _unbounded(graph: OperatorGraph) -> Iterator[str]:

@@ -9,7 +9,8 @@ Sites may have `x` and `y`, `operators`, `load_per_s`, `channel_per_s`, `address
 ("spark", if Spark runs its operators) and `trigger_ms` (how often it then begins a batch); links may have `hops`,
 `price` and `capacity_per_s`, as the fields of `Site` and `Link`. Those to whom subscriptions deliver are
 `"actors": [{"name": "AirController", "site": "hub", "address": "mqtt://127.0.0.1/air"}]`.
-Sites that decide among themselves where operators run say so with `"brokers": {"radius": 2, "period_s": 5}`.
+Sites that decide among themselves where operators run say so with `"brokers": {"radius": 2, "period_s": 5}`,
+and who moves operators of plans that run, with `"coordinator": {"site": "hub"}`, with the fields of `Coordination`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from situ.network.json_file import JsonFile, Object
-from situ.network.network import SPARK, Actor, Brokers, Link, Network, NetworkError, Site
+from situ.network.network import SPARK, Actor, Brokers, Coordination, Link, Network, NetworkError, Site
 
 _WHOLE = ("operators", "hops", "radius")
 ENGINES = ("embedded", SPARK)
@@ -43,15 +44,16 @@ def read_json_network(path: Path) -> Network:
     """Reads a network that `write_json_network` wrote; NetworkError says what is wrong, and where."""
     file = JsonFile(path, NetworkError)
     top = file.read()
-    file.check_fields(top, "the top", ("sites", "links"), ("actors", "brokers"))
+    file.check_fields(top, "the top", ("sites", "links"), ("actors", "brokers", "coordinator"))
     sites, links, actors = (
         [_item(file, kind, each, f"{name}[{n}]") for n, each in enumerate(file.expect_objects(top.get(name, []), name))]
         for name, kind in (("sites", Site), ("links", Link), ("actors", Actor))
     )
-    brokers = (
-        _item(file, Brokers, file.expect_object(top["brokers"], "brokers"), "brokers") if "brokers" in top else None
+    brokers, coordinator = (
+        _item(file, kind, file.expect_object(top[name], name), name) if name in top else None
+        for name, kind in (("brokers", Brokers), ("coordinator", Coordination))
     )
-    return Network(tuple(sites), tuple(links), tuple(actors), brokers)
+    return Network(tuple(sites), tuple(links), tuple(actors), brokers, coordinator)
 
 
 def write_json_network(network: Network, path: Path) -> None:
@@ -76,8 +78,9 @@ def write_json_network(network: Network, path: Path) -> None:
     if network.actors:
         parts["actors"] = network.actors
     lists = [f'"{name}": [\n' + ",\n".join(f"  {_text(item)}" for item in of) + "\n]" for name, of in parts.items()]
-    if network.brokers is not None:
-        lists.append(f'"brokers": {_text(network.brokers)}')
+    for name, settings in (("brokers", network.brokers), ("coordinator", network.coordinator)):
+        if settings is not None:
+            lists.append(f'"{name}": {_text(settings)}')
     path.write_text(f"{{{', '.join(lists)}}}\n", encoding="utf-8")
 
 
@@ -99,7 +102,7 @@ def _value(file: JsonFile, name: str, value: object, where: str) -> object:
     return int(number) if name in _WHOLE and isinstance(number, float) and number.is_integer() else number
 
 
-def _text(item: Site | Link | Actor | Brokers) -> str:
+def _text(item: Site | Link | Actor | Brokers | Coordination) -> str:
     values = {field.name: (getattr(item, field.name), field.default) for field in fields(item)}
     stated = {name: value for name, (value, default) in values.items() if value != default}
     return json.dumps(stated, ensure_ascii=False)

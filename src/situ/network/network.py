@@ -82,6 +82,31 @@ class Brokers:
     lead_s: float = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Coordination:
+    """Who moves the operators of plans that run, and when it does so by itself (TCEP): a site that looks at all others
+    once in `period_s`. Without one it is the first site to which results go.
+
+    A demand has to be broken for `patience_s`; the new version of the plan begins `lead_s` of event time after the
+    latest event; nothing is decided for `settle_s` after it has come. A site that does not answer a plan for
+    `timeout_s` refuses it. A transition pays if the time in which demands would be broken without it, up to
+    `horizon_s`, is worth more than its own time and overhead, in KB, by their weights. The last scores of mechanisms
+    count by `decay`, and the worst of N mechanisms is chosen with the probability `worst` / N.
+    """
+
+    site: str
+    period_s: float = 2.0
+    patience_s: float = 5.0
+    lead_s: float = 2.0
+    settle_s: float = 10.0
+    timeout_s: float = 30.0
+    horizon_s: float = 60.0
+    time_weight: float = 1.0
+    overhead_weight: float = 0.001
+    decay: float = 0.5
+    worst: float = 0.2
+
+
 @dataclass(frozen=True)
 class Network:
     """A connected network. Sites are known by name outside, by number (their position) inside.
@@ -97,12 +122,14 @@ class Network:
     links: tuple[Link, ...]
     actors: tuple[Actor, ...] = ()
     brokers: Brokers | None = None
+    coordinator: Coordination | None = None
 
     def __post_init__(self) -> None:
         _check_sites(self.sites)
         _check_links(self.links, self._numbers)
         _check_actors(self.actors, self._numbers)
         _check_brokers(self.brokers)
+        _check_coordinator(self.coordinator, self._numbers)
         _check_connected(self)
 
     @cached_property
@@ -237,6 +264,22 @@ def _check_brokers(brokers: Brokers | None) -> None:
         if not 0 < value <= most:
             remedy = f"{name} is above 0, and at most {most:,}."
             raise NetworkError(f"{name} is {value}", place="brokers", remedy=remedy)
+
+
+def _check_coordinator(coordinator: Coordination | None, numbers: dict[str, int]) -> None:
+    if coordinator is None:
+        return
+    place, site = "coordinator", coordinator.site
+    if site not in numbers:
+        raise NetworkError(f"there is no site {site!r}", place=place, remedy=suggestion(site, numbers))
+    for name in ("period_s", "patience_s", "lead_s", "settle_s", "timeout_s", "horizon_s"):
+        if not 0 < (value := getattr(coordinator, name)) <= 86_400:
+            raise NetworkError(f"{name} is {value}", place=place, remedy=f"{name} is above 0, and at most 86,400.")
+    for name, least, most in (("time_weight", 0, 1e9), ("overhead_weight", 0, 1e9), ("decay", 0, 1), ("worst", 0, 1)):
+        if not least <= (value := getattr(coordinator, name)) <= most:
+            raise NetworkError(
+                f"{name} is {value}", place=place, remedy=f"{name} is {least} at least, {most:g} at most."
+            )
 
 
 def _check_capacity(place: str, field: str, value: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
+from situ.lang.demands import JudgedDemand
 from situ.reuse.totals import Totals
 
 
@@ -57,7 +58,8 @@ class MicroBatch(StreamCounts):
 
 @dataclass
 class StreamTotals:
-    """Sums over the micro-batches of a run, and the last one that said something."""
+    """Sums over the micro-batches of a run, the last one that said something, and the demands that can be measured
+    in one process."""
 
     counts: StreamCounts = StreamCounts()
     micro_batches: int = 0
@@ -69,6 +71,7 @@ class StreamTotals:
     last_with_state: MicroBatch | None = None
     last_with_latency: MicroBatch | None = None
     watermark: float | None = None
+    demands: tuple[JudgedDemand, ...] = ()
 
     def add(self, batch: MicroBatch) -> None:
         self.counts += batch

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from situ.core.errors import InputError
 from situ.service.figures import StreamTotals
@@ -104,6 +104,30 @@ def _metrics(totals: StreamTotals, running: bool) -> Iterator[Metric]:
     }
     for name, (about, reading) in gauges.items():
         yield name, "gauge", about, {"": reading}
+    yield from demand_metrics([demand.to_json() for demand in totals.demands])
+
+
+def demand_metrics(demands: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """Demands, as the JSON of `JudgedDemand`: their limits, what was measured, and whether they are kept.
+
+    >>> demand = {"subscription": "S", "metric": "latency", "limit": 5e5, "measured": 2e5, "kept": True}
+    >>> [samples for _, _, _, samples in demand_metrics([demand])]
+    [{'{subscription="S",metric="latency"}': 0.5}, {'{subscription="S",metric="latency"}': 0.2}, \
+{'{subscription="S",metric="latency"}': 1}]
+    """
+    by_label = {f'{{subscription="{d["subscription"]}",metric="{d["metric"]}"}}': d for d in demands}
+    limits: dict[str, _Value] = {label: _in_unit(d["metric"], d["limit"]) for label, d in by_label.items()}
+    measured: dict[str, _Value] = {label: _in_unit(d["metric"], d["measured"]) for label, d in by_label.items()}
+    kept: dict[str, _Value] = {label: None if d["kept"] is None else int(d["kept"]) for label, d in by_label.items()}
+    about = "What a subscription demands: seconds, bytes, events per second, hops, events under way."
+    yield "situ_demand_limit", "gauge", about, limits
+    yield "situ_demand_measured", "gauge", "What was measured of a demand.", measured
+    yield "situ_demand_kept", "gauge", "Whether a demand is kept.", kept
+
+
+def _in_unit(metric: str, value: float | None) -> float | None:
+    """Latencies in seconds, as all times for Prometheus are."""
+    return value / 1e6 if metric == "latency" and value is not None else value
 
 
 def _number(value: float) -> str:

@@ -22,6 +22,7 @@ from situ.core.memory import MemoryBudget
 from situ.core.time import BEGINNING, END, time_to_micros
 from situ.flow.clock import ONLY_SOURCE, Clock
 from situ.flow.flow import Flow
+from situ.flow.latency import LatencyMonitor, ResultSeen
 from situ.flow.lateness import judge_lateness, late_table
 from situ.flow.moving import under
 from situ.flow.port import Port
@@ -40,6 +41,7 @@ from situ.kernel.compile import Programs, RuleProgram, refuse_unbounded_state
 from situ.kernel.operator import Chosen, contexts_of, no_events
 from situ.kernel.state.checks import FARTHEST, damage_is_told, numbers, require_between, require_times
 from situ.kernel.state.snapshot import pack, unpack
+from situ.lang.demands import JudgedDemand, judged_latencies
 from situ.lang.parse import parse
 from situ.lang.resolve import resolve
 from situ.lang.resolve import warnings as warnings_of
@@ -169,6 +171,8 @@ class Engine:
         self._empty_tables: dict[str, pa.Table] = {}
         self._time = Clock.of(plain.streams, self._named_sources())
         self._time.advance(self.clock())
+        self._latency = LatencyMonitor()
+        self._measured = frozenset(s.name for s in self.graph.query.subscriptions if s.demands)
         self._closed = self._is_bounded = False
 
     def _named_sources(self) -> Mapping[str, Sequence[str]]:
@@ -197,6 +201,24 @@ class Engine:
         """What moving subscriptions that ask for a quality have shared so far."""
         return {name: moving.totals for name, moving in self._moving.items() if isinstance(moving, ReusingFlow)}
 
+    @property
+    def demands(self) -> tuple[JudgedDemand, ...]:
+        """What subscriptions demand, and which of it is kept: latencies, from when rows were given to the engine to
+        when results came out, as the mean of the last ones. All else that can be demanded is about places, and means
+        nothing in one process."""
+        return judged_latencies(self.graph.query.subscriptions, self._latency.latencies_us())
+
+    def _arrived(self, stream: str, source: str, latest_us: int) -> None:
+        """Rows have come, up to an event time."""
+        if self._measured:
+            self._latency.reached.arrived(stream, source, latest_us, round(self.clock() * 1e6))
+
+    def _found(self, subscription: str, found: Batch | None) -> None:
+        """A subscription has results, if it has."""
+        if subscription in self._measured and found is not None and len(found):
+            seen = ResultSeen(int(found.times.max()), round(self.clock() * 1e6))
+            self._latency.results[subscription].append(seen)
+
     def __repr__(self) -> str:
         return f"Engine({self.graph.query.contents})"
 
@@ -217,6 +239,7 @@ class Engine:
         late, limit = judge_lateness(conformed.times, reader.stream, latest_us, self._time.passed)
         batch = reader.batch(conformed, source=source)
         batch.require(reader.derived)
+        self._arrived(name, source, int(conformed.times[~late].max(initial=BEGINNING)))
         self._add(name, batch.take(~late) if late.any() else batch)
         self._time.see(name, int(conformed.times[~late].max(initial=BEGINNING)), now_s, source)
         return self._advance(
@@ -290,6 +313,7 @@ class Engine:
         }
         for piece, following in read_in_order(opened, self._readers):
             self._add(piece.stream, piece.batch)
+            self._arrived(piece.stream, ONLY_SOURCE, int(piece.batch.times.max(initial=BEGINNING)))
             rejected = {piece.stream: piece.rejected} if piece.rejected.num_rows else {}
             if following < END:
                 yield self._advance(following, rejected=rejected, events=len(piece.batch))
@@ -322,8 +346,12 @@ class Engine:
             name: self._table(operator, produced[name].events if name in produced else None)
             for name, operator in self._shown.items()
         }
+        for name in self._shown.keys() & produced.keys():
+            self._found(name, produced[name].events)
         for name, moving in self._moving.items():
-            complex_[name] = _table(moving.query.delivered, moving.advance(passed))
+            found = moving.advance(passed)
+            self._found(name, found)
+            complex_[name] = _table(moving.query.delivered, found)
         timed_out = {
             name: self._table(operator, produced[name].timed_out if name in produced else None)
             for name, operator in self._timing_out.items()

@@ -67,6 +67,7 @@ class Admission:
             if admitted.latest_us >= time.limit_us:
                 return False
             source.latest_us, time.has_rows = admitted.latest_us, True
+            self._site.monitor.arrived(read.stream, read.source, source.latest_us, now)
             self._file(version, read.stream, admitted)
         source.position, source.ended, source.seen_at = read.position, read.ended, now
         self._site.open.values[f"source/{read.stream}/{read.source}"] = source.to_json()

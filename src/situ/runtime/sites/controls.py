@@ -17,6 +17,8 @@ from situ.runtime.sites.carrying import done_us, require_carried
 from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, plan_of_json, plan_to_json
 from situ.runtime.sites.messages import (
     Abort,
+    Adapt,
+    ChangeDemands,
     ControlAnswer,
     ControlMessage,
     Done,
@@ -27,6 +29,7 @@ from situ.runtime.sites.messages import (
     RunningPlan,
     StatusQuestion,
     StatusReport,
+    Transit,
 )
 from situ.runtime.sites.running_version import RunningVersion
 
@@ -73,6 +76,10 @@ class Controls:
                 answer = self._go(version, digest)
             case Abort(version, digest, deployment):
                 answer = self._abort(version, digest, deployment)
+            case Transit() | ChangeDemands() | Adapt():
+                coordinator = self._site.coordinator
+                reason = f"{self._site.name} knows no network, and coordinates nothing"
+                answer = Done(False, reason) if coordinator is None else coordinator.asked(message)
             case StatusQuestion():
                 answer = StatusReport(json.dumps(self._site.status()))
             case PlanQuestion():

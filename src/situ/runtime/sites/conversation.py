@@ -15,12 +15,15 @@ from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, f
 from situ.runtime.sites.messages import (
     BrokerAnswer,
     BrokerRequest,
+    Echo,
     Flood,
     Hello,
     Incarnation,
     LogBatch,
     LogName,
     MessageError,
+    MonitorAnswer,
+    MonitorQuestion,
     Position,
     Probe,
     PullRequest,
@@ -85,9 +88,9 @@ class Conversation:
                 self._question(sender, message, now)
             case Refusal(reason):
                 self._peer(sender).refused_by = reason
-            case Flood() | BrokerRequest() | BrokerAnswer():
+            case Flood() | BrokerRequest() | BrokerAnswer() | MonitorQuestion() | MonitorAnswer() | Echo():
                 if self._site.coordinator is None:
-                    raise MessageError(f"{self._site.name} is no broker")
+                    raise MessageError(f"{self._site.name} knows no network, and so no coordinator")
                 self._site.coordinator.hear(sender, message, now)
             case _:
                 raise MessageError(f"{type(message).__name__} is no message between sites")

@@ -205,6 +205,32 @@ class BrokerAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class MonitorQuestion:
+    """The coordinator of transitions asks a site how it is. `text`: the event times of which it wants to know when
+    sources came to them, as JSON. The answer has its number."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorAnswer:
+    """How a site is, as JSON."""
+
+    number: int
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """A word to a neighbour, which says it again, so that the way there and back is timed. `at_us` is by the clock of
+    the one who asks."""
+
+    at_us: int
+    answer: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Relayed:
     """What `origin` says, on its way. `onward` are the ways from the receiver on: the sites that come after it on each
     of them; the empty one ends here."""
@@ -212,7 +238,19 @@ class Relayed:
     origin: str
     onward: tuple[Way, ...]
     message: (
-        Hello | LogBatch | Position | PullRequest | Probe | Question | Refusal | Flood | BrokerRequest | BrokerAnswer
+        Hello
+        | LogBatch
+        | Position
+        | PullRequest
+        | Probe
+        | Question
+        | Refusal
+        | Flood
+        | BrokerRequest
+        | BrokerAnswer
+        | MonitorQuestion
+        | MonitorAnswer
+        | Echo
     )
 
 
@@ -283,6 +321,28 @@ class RunningPlan:
     plan: str
 
 
+@dataclass(frozen=True, slots=True)
+class Transit:
+    """To the coordinator: move operators of the plan that runs, as `text` says (JSON, adapting/tasks.py)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDemands:
+    """To the coordinator: a subscription demands this from now on, whatever its text says."""
+
+    subscription: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adapt:
+    """To the coordinator: move operators by yourself where demands are broken, or do not."""
+
+    on: bool
+
+
 #: Between sites.
 PeerMessage: TypeAlias = (
     Hello
@@ -295,10 +355,13 @@ PeerMessage: TypeAlias = (
     | Flood
     | BrokerRequest
     | BrokerAnswer
+    | MonitorQuestion
+    | MonitorAnswer
+    | Echo
     | Relayed
 )
 #: From whoever may control a site, and its answers.
-ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion | PlanQuestion
+ControlMessage: TypeAlias = Prepare | Go | Abort | StatusQuestion | PlanQuestion | Transit | ChangeDemands | Adapt
 ControlAnswer: TypeAlias = Prepared | Done | StatusReport | RunningPlan
 Message: TypeAlias = PeerMessage | ControlMessage | ControlAnswer
 

@@ -18,11 +18,14 @@ from situ.runtime.sites.actions import Send, SendEntry, SiteAction
 from situ.runtime.sites.messages import (
     BrokerAnswer,
     BrokerRequest,
+    Echo,
     Flood,
     Hello,
     LogBatch,
     LogName,
     MessageError,
+    MonitorAnswer,
+    MonitorQuestion,
     PeerMessage,
     Position,
     Probe,
@@ -44,7 +47,7 @@ class LinkCounts:
 
     `repeats` are events that were sent before, because nobody knew whether they had come; `promises` are batches
     without events, which say how far time has come; `greetings` all that sites say of themselves, `decisions` what
-    brokers say about what they know and decide.
+    brokers and coordinators say about what they know and decide.
     """
 
     events: int = 0
@@ -70,7 +73,7 @@ class LinkCounts:
                 self.acknowledgements += 1
             case Hello() | Refusal():
                 self.greetings += 1
-            case Flood() | BrokerRequest() | BrokerAnswer():
+            case Flood() | BrokerRequest() | BrokerAnswer() | MonitorQuestion() | MonitorAnswer() | Echo():
                 self.decisions += 1
 
     def count_rows(self, rows: int, is_repeat: bool) -> None:
@@ -83,20 +86,25 @@ class LinkCounts:
 
 class Relays:
     """A site's part in the ways of its plans. `sent` is by the site at the other end of a link. `network`: that of
-    brokers, who also speak with those of whom no plan has said a way yet."""
+    sites that decide among themselves where operators run, and so also speak with those to whom no plan has a way."""
 
     def __init__(self, site: SiteCore, network: Network | None = None) -> None:
         self._site, self._network = site, network
         self.sent: defaultdict[str, LinkCounts] = defaultdict(LinkCounts)
 
     def way_to(self, to: str, version: int | None = None) -> Way:
-        """The sites on the way to one, that one included, as a version says; or the newest one that knows a way; or,
-        among brokers, the network."""
+        """The sites on the way to one, that one included, as a version says; or the newest one that knows a way; or
+        the network."""
         for number in sorted(self._site.versions, reverse=True) if version is None else (version,):
             plan = self._site.versions[number].plan if number in self._site.versions else None
             if plan is not None and self._site.name in plan.ways.get(to, {}):
                 return plan.way(self._site.name, to)
-        return (to,) if self._network is None else way_in(self._network, self._site.name, to)
+        network, newest = self._network, self._site.newest
+        if network is None or to not in network.names:
+            return (to,)
+        if network.brokers is None and (newest is None or not newest.plan.ways):
+            return (to,)  # all are joined to each other
+        return way_in(network, self._site.name, to)
 
     @property
     def neighbours(self) -> list[str]:

@@ -52,7 +52,10 @@ class RunningVersion:
         self.made = {log: MadeLog(log, self._readers(log), self._pulled(log)) for log in self.logs.made_at(self.site)}
         self.read = {
             log: ReadLog(
-                log, self.site in self.logs.operators[log], Reader() if self._sinks(log) else None, self._pulled(log)
+                log,
+                self.site in self.logs.operators[log],
+                Reader() if self.is_sink_of(log) else None,
+                self._pulled(log),
             )
             for log in self.logs.read_at(self.site)
         }
@@ -74,12 +77,13 @@ class RunningVersion:
         selection = self.logs.selections.get(log)
         return PullState(ranges=((),) * len(selection.pulled)) if selection is not None and selection.pulled else None
 
-    def _sinks(self, log: LogName) -> bool:
+    def is_sink_of(self, log: LogName) -> bool:
+        """Whether this site wants the events of a log as results."""
         return self.site in self.logs.sinks[log]
 
     def _readers(self, log: LogName) -> dict[str, Reader]:
         readers = {site: Reader() for site in sorted(self.logs.readers(log) - {self.site})}
-        return readers | ({SINK: Reader()} if self._sinks(log) else {})
+        return readers | ({SINK: Reader()} if self.is_sink_of(log) else {})
 
     @property
     def number(self) -> int:

@@ -31,6 +31,7 @@ from situ.runtime.sites.actions import (
     WriteEntry,
     Written,
 )
+from situ.runtime.sites.adapting.coordinator import TransitionCoordinator
 from situ.runtime.sites.admission import Admission
 from situ.runtime.sites.batches import Offsets
 from situ.runtime.sites.controls import Controls, KnownVersion
@@ -39,6 +40,7 @@ from situ.runtime.sites.host import HostMaker
 from situ.runtime.sites.journal import Entry, Journal, JournalCommit, LogPosition, StepRecord
 from situ.runtime.sites.logs import SINK, MadeLog, PullState, Reader, ReadLog, Shelf
 from situ.runtime.sites.messages import LogName
+from situ.runtime.sites.monitor import SiteMonitor
 from situ.runtime.sites.peers import lives_to_json
 from situ.runtime.sites.questions import Questions
 from situ.runtime.sites.recovery import recover, state_tables
@@ -80,7 +82,7 @@ class InFlight:
 
 class SiteCore:
     """A site at work. `sources` has, by stream, the names of this site's sources of it; `word` is any that no other
-    life of this site has. In a `network` whose sites are brokers it has a coordinator."""
+    life of this site has. In a `network` it has a part in what is decided about where operators run."""
 
     def __init__(
         self,
@@ -108,7 +110,8 @@ class SiteCore:
         lives = [*state.lives, state.new_life(word)]
         self.open = OpenCommit(values={"lives": lives_to_json(lives)})
         self.conversation = Conversation(self, lives, state.peer_lives)
-        self.relays = Relays(self, None if network is None or network.brokers is None else network)
+        self.relays = Relays(self, network)
+        self.monitor = SiteMonitor()
         self.admission = Admission(self, times)
         self.questions = Questions(self)
         self.controls = Controls(self, state.known, state.prepared, state.deployments)
@@ -118,7 +121,7 @@ class SiteCore:
         self._actions: list[SiteAction] = []
         self._acknowledge: set[LogName] = set()
         self._readable: dict[int, Offsets] = {}
-        self.coordinator = None if network is None or network.brokers is None else _coordinator(self, network)
+        self.coordinator = None if network is None else _coordinator(self, network, journal.values().get("adapting"))
         self.conversation.meet()
 
     @property
@@ -155,6 +158,13 @@ class SiteCore:
     def status(self) -> dict[str, Any]:
         """How the site is, as JSON."""
         return status_of(self)
+
+    def news(self) -> list[str]:
+        """What was decided since somebody asked, for the log."""
+        if self.coordinator is None:
+            return []
+        news, self.coordinator.news = self.coordinator.news, []
+        return news
 
     # ---- events
 
@@ -199,6 +209,8 @@ class SiteCore:
             self.questions.ask(now)
             if self.coordinator is not None:
                 self.coordinator.work(now)
+                if self.flying is None:
+                    self._commit()  # what it has decided
 
     # ---- steps and commits
 
@@ -212,6 +224,7 @@ class SiteCore:
             is_decided = self.controls.prepared is None or version.ends_us < END
             record, entries = version.step(self.steps + 1, now, is_decided)
             self.open.entries += entries
+            self.monitor.made(version, entries, self.commits + 1)
             if record is not None:
                 self.steps += 1
                 self.open.steps.append(record)
@@ -306,6 +319,7 @@ class SiteCore:
         if flying is None or flying.commit.number != number:
             raise SituError(f"commit {number} was told, and another one is on its way")
         self.flying = None
+        self.monitor.committed(number, now)
         shelves = self._shelves()
         for entry in flying.commit.entries:
             if entry.log in shelves:
@@ -350,6 +364,7 @@ class SiteCore:
         entries, grown = version.take_batch(batch)
         if grown:
             self.open.entries += entries
+            self.monitor.made(version, entries, self.commits + 1)
             self.open.values[f"batch/{batch.version}"] = version.last_batch.to_json()
             for name in sorted(grown):
                 self.store_made(version.made[name])
@@ -396,8 +411,11 @@ class SiteCore:
         return max(min(moments), now) if moments else None
 
 
-def _coordinator(site: SiteCore, network: Network) -> Coordinator:
-    """What makes a site a broker. Others do not import the planner: a site that is killed is to be back soon."""
+def _coordinator(site: SiteCore, network: Network, journalled: str | None) -> Coordinator | TransitionCoordinator:
+    """What decides where operators run: brokers among themselves, or one site. Only brokers import the planner at once:
+    a site that is killed is to be back soon."""
+    if network.brokers is None:
+        return TransitionCoordinator(site, network, journalled)
     from situ.runtime.sites.brokers.coordinator import Coordinator
 
     return Coordinator(site, network)

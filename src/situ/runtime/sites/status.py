@@ -27,6 +27,8 @@ def status_of(site: SiteCore) -> dict[str, Any]:
         "refused_messages": site.conversation.refusals,
         "peers": {name: _peer_words(peer) for name, peer in site.conversation.peers.items()},
         "links": {to: asdict(counts) for to, counts in sorted(site.relays.sent.items())},
+        "coordinator": None if site.coordinator is None else site.coordinator.status(),
+        "latencies_us": site.monitor.latencies_us(),
         "held": {stream: reason for stream, reason in site.admission.held.items() if reason},
         "sources": {
             stream: {

@@ -12,10 +12,13 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from situ.core.time import BEGINNING, END
 from situ.runtime.sites.messages import MessageError
+
+if TYPE_CHECKING:
+    from situ.runtime.sites.running_version import RunningVersion
 
 #: A volume is measured over so many looks at most: what changes is noticed after as many.
 _LOOKS = 8
@@ -41,6 +44,20 @@ class Volumes:
     made: Mapping[str, float]
     shares: Mapping[str, float]
     read: Mapping[str, Mapping[str, float]]
+
+
+def sample_of(version: RunningVersion) -> CountedEvents:
+    """What a version has counted by now, up to the latest event time that it knows of."""
+    counted = version.event_counts.to_json()
+    made = {log.type: made.end for log, made in version.made.items() if log.kind == "events" and not log.selection}
+    passing = {(type_, alias): n for type_, count in counted.items() for alias, n in count["passing"].items()}
+    read: dict[tuple[str, str], int] = {}
+    for log, of_log in version.read.items():
+        if log.kind == "events":
+            read[log.type, log.origin] = read.get((log.type, log.origin), 0) + of_log.taken
+    times = [count["latest_us"] for count in counted.values() if count["latest_us"] is not None]
+    times += [of_log.taken_us for of_log in version.read.values() if of_log.taken_us < END]
+    return CountedEvents(version.number, max(times, default=BEGINNING), made, passing, read)
 
 
 class Meter:

@@ -12,12 +12,15 @@ from situ.core.errors import InputError, SituError
 from situ.runtime.sites.deployed_plan import DeployedPlan, plan_of_json
 from situ.runtime.sites.deployment import Deployment
 from situ.runtime.sites.messages import (
+    Adapt,
+    ChangeDemands,
     ControlAnswer,
     ControlMessage,
     Done,
     PlanQuestion,
     Prepared,
     StatusQuestion,
+    Transit,
     message_of,
     message_to_parts,
 )
@@ -47,6 +50,30 @@ class Control:
         if not isinstance(answer, Prepared | Done):
             raise SituError(f"site {site} answers {header.get('kind')!r}")
         return answer
+
+    def tell_coordinator(self, message: Transit | ChangeDemands | Adapt) -> str:
+        """Has the site that coordinates do something, and says which one it is; SituError if it will not."""
+        site = self.coordinator()
+        answer = self.tell(site, message)
+        assert isinstance(answer, Done)
+        if not answer.done:
+            cause, _, remedy = answer.reason.partition("\n")
+            raise InputError(cause, remedy=remedy.strip())
+        return site
+
+    def coordinator(self) -> str:
+        """The site that coordinates the plan that runs; InputError if none does."""
+        reports = self.of_all(self.status, list(self.addresses))
+        running = {site: r for site, r in reports.items() if not isinstance(r, SituError) and r["versions"]}
+        for site, report in running.items():
+            if report["coordinator"] is not None:
+                return site
+        if not running:
+            raise InputError("no site runs a plan", remedy="Give them one with `situ deploy`.")
+        raise InputError(
+            "no site that answers coordinates the plan that runs",
+            remedy='It is the one that `"coordinator"` in the network file names, or the first to which results go.',
+        )
 
     def status(self, site: str) -> dict[str, Any]:
         """How a site is: what its core reports, and under `process` what its process counts."""

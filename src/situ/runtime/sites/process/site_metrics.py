@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from situ.runtime.sites.messages import LogName
-from situ.service.prometheus import Metric, metrics_to_text
+from situ.service.prometheus import Metric, demand_metrics, metrics_to_text
 
 #: What is counted of each link, apart.
 _SENT = {
@@ -81,6 +81,8 @@ def _metrics(report: dict[str, Any]) -> Iterator[Metric]:
         "Streams that are not read for now.",
         {"": len(report["held"])},
     )
+    if (coordinator := report["coordinator"]) is not None:
+        yield from _coordination(coordinator)
     yield "situ_site_received_bytes_total", "counter", "From other sites.", {"": process["received"]["bytes"]}
     yield (
         "situ_site_refused_total",
@@ -95,6 +97,19 @@ def _metrics(report: dict[str, Any]) -> Iterator[Metric]:
         "gauge",
         "Whether there is a connection to a site.",
         {_to(site): int(link["up"]) for site, link in links.items()},
+    )
+
+
+def _coordination(coordinator: dict[str, Any]) -> Iterator[Metric]:
+    """What the site that coordinates knows of demands, and what it has done about them."""
+    yield from demand_metrics(coordinator["demands"])
+    yield "situ_adapts", "gauge", "Whether operators are moved without being told to.", {"": int(coordinator["adapts"])}
+    yield "situ_transitions_total", "counter", "Transitions that are done.", {"": coordinator["transitions"]}
+    yield (
+        "situ_transition_under_way",
+        "gauge",
+        "Whether operators are being moved.",
+        {"": int(coordinator["transition"] is not None)},
     )
 
 

@@ -47,6 +47,8 @@ from situ.runtime.sites.embedded_host import EmbeddedHost, make_embedded_host
 from situ.runtime.sites.journal import ForgottenError, Journal, JournalCommit
 from situ.runtime.sites.messages import (
     Abort,
+    Adapt,
+    ChangeDemands,
     ControlAnswer,
     ControlMessage,
     Go,
@@ -55,6 +57,7 @@ from situ.runtime.sites.messages import (
     Prepare,
     StatusQuestion,
     StatusReport,
+    Transit,
     message_of,
     message_to_parts,
 )
@@ -78,6 +81,8 @@ from situ.runtime.sites.wire.reading import LogAddress, LogServer
 ADDRESS_FILE = "address"
 #: The requests of control.
 MESSAGE, STOP, ROUND_TRIPS = "message", "stop", "round trips"
+#: What only those say who may control sites.
+_OF_CONTROL = Prepare | Go | Abort | StatusQuestion | PlanQuestion | Transit | ChangeDemands | Adapt
 #: How long an answer of the core may take: a plan is compiled, and Numba may compile, too.
 _ANSWER_S = 120.0
 #: The name of the source of a stream, where it is no producer that has one itself.
@@ -96,8 +101,8 @@ class SiteSetup:
     called with a stream, one of these names and the plan that reads it, `open_sink` with the plan, when a plan asks for
     them. `check` says with a SituError why a plan cannot run here. A site alone listens nowhere.
     `spark`: how its operators run on Spark, if they do. Sources are read when `may_read` is set. `actors`: by actor to
-    whom this site delivers, what opens the sink at his address. `network`: that of brokers who decide among
-    themselves, if this is one."""
+    whom this site delivers, what opens the sink at his address. `network`: that of the sites who decide
+    where operators run, if they do."""
 
     name: str
     listen: SiteAddress | None
@@ -210,6 +215,8 @@ class SiteProcess:
             self._begin(newest.plan)
         for action in actions:
             self._do(action)
+        for words in self._site.news():
+            self._setup.say(words)
         if self._setup.spark is not None:
             self._want_queries(self._setup.spark)
 
@@ -333,7 +340,7 @@ class SiteProcess:
 
     def _receive(self, peer: str, frame: Frame) -> None:
         message = message_of(frame.header, frame.body)
-        if isinstance(message, Prepare | Go | Abort | StatusQuestion | PlanQuestion):
+        if isinstance(message, _OF_CONTROL):
             raise FrameError("sites do not control each other")
         self._received["frames"] += 1
         self._received["bytes"] += len(frame.body)
@@ -363,7 +370,7 @@ class SiteProcess:
         if name != MESSAGE:
             raise SituError(f"a site does not know how to {name!r}", remedy="Is this situ as new as that of the site?")
         message = message_of(request)
-        if not isinstance(message, Prepare | Go | Abort | StatusQuestion | PlanQuestion):
+        if not isinstance(message, _OF_CONTROL):
             raise FrameError(f"{request.get('kind')} is no request")
         header, _ = message_to_parts(self.ask(message))
         return header | ({"process": self.figures()} if isinstance(message, StatusQuestion) else {})

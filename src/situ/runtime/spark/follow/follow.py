@@ -24,6 +24,7 @@ from situ.core.errors import SituError, StateError
 from situ.core.functions import Functions
 from situ.core.functions import default as default_functions
 from situ.graph.query import Stream
+from situ.lang.demands import judged_latencies
 from situ.lang.resolve import warnings as warnings_of
 from situ.runtime.spark.detect import Detection, detect_rows
 from situ.runtime.spark.follow.checkpoint import Manifest
@@ -267,7 +268,16 @@ class Follower:
     def _collect(self, tell: Callable[[Told], None]) -> None:
         for batch in self._feed.new():
             self.totals.add(batch)
+            self._judge_demands()
             tell(Progressed(batch))
+
+    def _judge_demands(self) -> None:
+        """Hold demands of latency against the last micro-batch with results. Spark's progress has one figure for all
+        subscriptions, from the times of complex events on."""
+        subscriptions = self._rules.plan.graph.query.subscriptions
+        latency = self.totals.last_with_latency
+        mean_us = [] if latency is None or latency.mean_latency_s is None else [latency.mean_latency_s * 1e6]
+        self.totals.demands = judged_latencies(subscriptions, {s.name: mean_us for s in subscriptions})
 
     def _drain(self, seconds: float) -> None:
         """Waits for the micro-batch that runs."""
