@@ -140,8 +140,9 @@ class World:
         self.make_site, self.watch, self.check, self.network = make_site, watch, check, network
         #: Told of every message that a site sends over one of its links, what it hands on for others among them.
         self.on_link = on_link
-        #: The sites that a link joins; None where all are joined to each other.
-        self.joined = None if network is None else {frozenset((link.a, link.b)) for link in network.links}
+        #: The sites that a link joins, of brokers; None where all are joined to each other.
+        links = () if network is None or network.brokers is None else network.links
+        self.joined = {frozenset((link.a, link.b)) for link in links} or None
         #: By site whose clock is off, by how much.
         self.clocks_off_s = clocks_off_s or {}
         #: The sites whose operators run on Spark; batches that were done again; and how many of them were known.
