@@ -22,11 +22,11 @@ def test_verdicts(bar: Bar | None, value: float, verdict: str) -> None:
 def test_bars_beside_flinkcep() -> None:
     bars = {(w.pattern.value, w.types, w.keys, w.grouped): tuple(of.values()) for w, of in BESIDE_FLINKCEP}
     assert bars == {
-        ("next", 100, 1_000, True): (150, 60, 14),
-        ("next", 3, 1_000, True): (100, 28, 11),
+        ("next", 100, 1_000, True): (150, 90, 14),
+        ("next", 3, 1_000, True): (100, 40, 11),
         ("next", 3, 1_000_000, True): (8,),
-        ("rising", 100, 1_000, True): (120, 40, 13),
-        ("each", 100, 1_000, True): (150, 60),
+        ("rising", 100, 1_000, True): (120, 90, 13),
+        ("each", 100, 1_000, True): (150, 150),
         ("next", 100, 1_000, False): (None, 16),
     }
     assert all({*of} <= {*ENGINES} for _, of in BESIDE_FLINKCEP)

@@ -23,11 +23,11 @@ ENGINES: tuple[Engine, ...] = ("embedded", "spark", "spark-streaming")
 
 #: Workload, and how many times FlinkCEP's events per second each engine must reach (None: for information).
 BESIDE_FLINKCEP: tuple[tuple[Workload, dict[Engine, int | None]], ...] = (
-    (Workload(Pattern.NEXT), {"embedded": 150, "spark": 60, "spark-streaming": 14}),
-    (Workload(Pattern.NEXT, types=3), {"embedded": 100, "spark": 28, "spark-streaming": 11}),
+    (Workload(Pattern.NEXT), {"embedded": 150, "spark": 90, "spark-streaming": 14}),
+    (Workload(Pattern.NEXT, types=3), {"embedded": 100, "spark": 40, "spark-streaming": 11}),
     (Workload(Pattern.NEXT, types=3, keys=1_000_000), {"spark-streaming": 8}),
-    (Workload(Pattern.RISING), {"embedded": 120, "spark": 40, "spark-streaming": 13}),
-    (Workload(Pattern.EACH), {"embedded": 150, "spark": 60}),
+    (Workload(Pattern.RISING), {"embedded": 120, "spark": 90, "spark-streaming": 13}),
+    (Workload(Pattern.EACH), {"embedded": 150, "spark": 150}),
     (Workload(Pattern.NEXT, grouped=False), {"embedded": None, "spark": 16}),
 )
 
