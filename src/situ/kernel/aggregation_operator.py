@@ -114,7 +114,7 @@ class AggregationOperator:
         if self.kind.post:
             joined = self._post(joined)
         columns = dict(joined.columns)
-        if self.context.provenance:
+        if self.context.selections:
             columns["_selection"] = pa.array(joined.window)
         order = np.argsort(joined.time, kind="stable")
         events = complex_events(self.context, joined.time, columns).take(order)
@@ -122,7 +122,7 @@ class AggregationOperator:
 
     def _selections(self, events: Batch) -> pa.Table | None:
         """A window's selection is its content."""
-        if not self.context.provenance:
+        if not self.context.selections:
             return None
         names = ("_selection", ORIGINS)
         return pa.table({"_time": as_timestamps(events.times)} | {name: events.columns[name] for name in names})

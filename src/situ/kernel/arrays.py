@@ -115,7 +115,7 @@ FIRED = np.dtype(
 )
 #: Per group: its first partial match, how many it has, the next position, the number of selections opened, with `once`
 #: the position at which the only match starts that may stay (-1: not known yet), whether silences that come first have
-#: begun, and for programs that are sequences the tests that its partial matches wait for, as bits, or more than these.
+#: begun, and the tests that its partial matches wait for, as bits, or more than these.
 GROUP = np.dtype(
     [
         ("head", np.int32),

@@ -82,8 +82,8 @@ class CaseRun:
         self._tests = {name: TypeTests.of(self.program, name) for name in self.compiled.types}
         self.state = CaseState.empty(context, self.compiled, shards, memory)
         self.dead_ends = DeadEnds.of(context, number, self.program) if chosen is None else None
-        carried = {name: self.state.retained.columns[name] for name in self._logged()} if context.provenance else {}
-        self.log = SelectionLog.empty(self.case.within, carried) if context.provenance else None
+        carried = {name: self.state.retained.columns[name] for name in self._logged()} if context.selections else {}
+        self.log = SelectionLog.empty(self.case.within, carried) if context.selections else None
 
     def _logged(self) -> list[str]:
         return [ORIGINS, *(f"group.{key}" for key in self.context.group_by)]
@@ -109,7 +109,7 @@ class CaseRun:
             found, store = self._with_silences(found, store)
         matches = self._own(self._settle(found, before, store), store)
         selections = self._selections(new.order, events, store, before) if self.log is not None else None
-        if self.state.retain(store) and not self.context.provenance and self.chosen is None:
+        if self.state.retain(store) and not self.context.selections and self.chosen is None:
             self.state.forget_idle_groups()  # those two number selections by group
         low = min(before, self.state.policies.low_watermark)
         timed_out = matches.timed_out != 0
@@ -311,8 +311,9 @@ class CaseRun:
         }
         if self.context.located:
             columns |= joined_extents(store.columns, matches.path_event, matches.offsets)
-        if self.context.provenance:
+        if self.context.selections:
             columns["_selection"] = pa.array(matches.selection)
+        if self.context.provenance:
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], matches.path_event, matches.offsets)
         return complex_events(self.context, matches.time, columns)
 
@@ -332,7 +333,7 @@ class CaseRun:
         mark."""
         self.state.compact()
         chosen = self.state.groups.used
-        if not self.context.provenance:
+        if not self.context.selections:
             chosen[:] = False
             chosen |= self.state.marked_groups()
             chosen |= self.state.matcher.groups["live"][: len(chosen)] > 0

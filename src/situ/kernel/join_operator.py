@@ -56,8 +56,9 @@ class JoinOperator:
         offsets = np.arange(0, len(events) + 1, len(self.steps))
         if self.context.located:
             columns |= joined_extents(store.columns, events, offsets)
-        if self.context.provenance:
+        if self.context.selections:
             columns["_selection"] = pa.array(members.window[combined.record])
+        if self.context.provenance:
             columns[ORIGINS] = joined_origins(store.columns[ORIGINS], events, offsets)
         return complex_events(self.context, members.time[combined.record], columns)
 

@@ -58,6 +58,9 @@ class Context:
 
     `in_order`: complex events come out in order of time. Where nobody keeps their order, they need not be sorted.
 
+    `provenance`: complex events name the atomic events that they are made of. `selections`: what could have been part
+    of a complex event is told, too, and numbered. These can be as many as there are pairs of events within a window.
+
     `start_us`: when silences that come first begin, in a rule without groups.
     """
 
@@ -66,6 +69,7 @@ class Context:
     schemas: Mapping[str, Schema]
     functions: Functions
     provenance: bool = False
+    selections: bool = False
     slice_us: int | None = None
     ordered: bool = True
     start_us: int | None = None
@@ -83,7 +87,9 @@ class Context:
         if self.located:
             columns |= {name: pa.array([], pa.float64()) for name in EXTENT}
         if self.provenance:
-            columns |= {"_selection": pa.array([], pa.int64()), ORIGINS: pa.array([], ORIGIN_LIST)}
+            columns[ORIGINS] = pa.array([], ORIGIN_LIST)
+        if self.selections:
+            columns["_selection"] = pa.array([], pa.int64())
         return columns
 
     @property
@@ -122,16 +128,19 @@ class Context:
 Chosen: TypeAlias = Mapping[tuple[object, ...], Collection[int]]
 
 
-def contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
-    """The context of every operator, in the graph's order."""
-    return dict(_CONTEXTS.get(graph, (functions, provenance), lambda: _contexts_of(graph, functions, provenance)))
+def contexts_of(
+    graph: OperatorGraph, functions: Functions, provenance: bool, selections: bool = True
+) -> dict[str, Context]:
+    """The context of every operator, in the graph's order. Selections are told with provenance alone."""
+    asked = functions, provenance, provenance and selections
+    return dict(_CONTEXTS.get(graph, asked, lambda: _contexts_of(graph, *asked)))
 
 
 #: The contexts of the last graphs: whoever compares two plans asks for those of both again.
-_CONTEXTS: IdentityCache[OperatorGraph, tuple[Functions, bool], dict[str, Context]] = IdentityCache(most=4)
+_CONTEXTS: IdentityCache[OperatorGraph, tuple[Functions, bool, bool], dict[str, Context]] = IdentityCache(most=4)
 
 
-def _contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -> dict[str, Context]:
+def _contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool, selections: bool) -> dict[str, Context]:
     order = {s.name: (0, s.name) for s in graph.streams} | {o.name: (o.depth, o.name) for o in graph.operators}
     ties = {s.name: tie_attributes(s) for s in graph.streams}
     ties |= {o.name: o.schema.names for o in graph.operators}
@@ -148,7 +157,7 @@ def _contexts_of(graph: OperatorGraph, functions: Functions, provenance: bool) -
         inputs = inputs_of[operator.inputs]
         located[operator.name] = any(input_.located for input_ in inputs.values())
         contexts[operator.name] = Context(
-            operator, inputs, graph.schemas, functions, provenance, start_us=graph.start_us
+            operator, inputs, graph.schemas, functions, provenance, selections, start_us=graph.start_us
         )
     return contexts
 

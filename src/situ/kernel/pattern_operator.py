@@ -31,7 +31,7 @@ class PatternOperator:
 
     def put(self, tables: Mapping[str, pa.Table]) -> None:
         for number, case in enumerate(self.cases):
-            names = (SECTIONS, LOG) if self.context.provenance else (SECTIONS,)
+            names = (SECTIONS, LOG) if self.context.selections else (SECTIONS,)
             case.put({name: tables[f"case {number}{name}"] for name in names})
 
     def _of_cases(self, cases: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
@@ -47,7 +47,7 @@ class PatternOperator:
             _merged([p.events for p in produced], self.context.in_order),
             _merged([p.timed_out for p in produced], self.context.in_order),
             min(p.low_watermark for p in produced),
-            pa.concat_tables([p.selections for p in produced]) if self.context.provenance else None,
+            pa.concat_tables([p.selections for p in produced]) if self.context.selections else None,
         )
 
 

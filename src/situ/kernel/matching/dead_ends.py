@@ -41,7 +41,7 @@ class DeadEnds:
         parts = [part for part in pattern.parts if isinstance(part, Follow) and isinstance(part.pattern, Step)]
         each = any(part.contiguity is Contiguity.EACH for part in parts)
         is_plain = len(parts) == len(pattern.parts) and not program.automaton.watches
-        if not is_plain or not each or program.automaton.counts_positions or rule.timed_out or context.provenance:
+        if not is_plain or not each or program.automaton.counts_positions or rule.timed_out or context.selections:
             return None
         bits = np.uint64(1) << program.code.state_test[: len(parts)].astype(np.uint64)
         return cls(bits, within.micros)

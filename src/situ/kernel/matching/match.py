@@ -25,6 +25,7 @@ from situ.kernel.arrays import (
     SILENCES,
     Code,
     Events,
+    Groups,
     Machine,
     NewEvents,
     Nodes,
@@ -35,6 +36,7 @@ from situ.kernel.arrays import (
 from situ.kernel.matching.machine import holds, inlined, jit
 from situ.kernel.matching.partial_matches import (
     DONE,
+    FEW,
     FIRED_FULL,
     IMMEDIATELY,
     NODES_FULL,
@@ -65,6 +67,7 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
     most_edges = 1
     for state in range(len(code.state_test)):
         most_edges = max(most_edges, code.edge_offset[state + 1] - code.edge_offset[state])
+    passes_over = may_pass_over(code)
     for at in range(begin, len(new.row)):
         ask_ahead(at, new, pools)
         group = new.group[at]
@@ -85,19 +88,21 @@ def match(begin: int, new: NewEvents, code: Code, events: Events, pools: Pools, 
         event = OfferedEvent(new.row[at], group, new.time[at], new.accepted[at])
         older, fired_before = groups[group].head, counters[FIRED_USED]
         groups[group].head = -1
-        older = offer(event, older, code, events, pools, machine)
+        if not passes_over or is_due(event, code, groups):
+            older = offer(event, older, code, events, pools, machine)
         start(event, code, events, pools, machine)
         if len(code.begins) > 0:
             begin_silences(event, code, events, pools, machine)
         if code.window[REPORTS_TIMED_OUT] != 0:
             mark_continued(groups[group].head, fired_before, code.state_conjunction, code.state_variable, pools)
         # New partial matches stand at groups.head; the older ones follow them.
-        if groups[group].head < 0:
+        last, run = -1, groups[group].head
+        while run >= 0:
+            groups[group].awaited |= code.state_interest[runs[run].state]
+            last, run = run, runs[run].next
+        if last < 0:
             groups[group].head = older
-        elif older >= 0:
-            last = groups[group].head
-            while runs[last].next >= 0:
-                last = runs[last].next
+        else:
             runs[last].next = older
         if code.window[ONCE] != 0 and groups[group].living >= 0:
             keep_living(group, fired_before, code.window[ONCE] == 1, pools)
@@ -113,10 +118,34 @@ def is_compiled() -> bool:
 
 
 @inlined
+def may_pass_over(code: Code) -> bool:
+    """Whether an event that no partial match of its group waits for may leave them all as they are: nothing is told of
+    those that are over, none looks at every event, and an event begins one of them at most."""
+    result = len(code.starts) == 1 and len(code.begins) == 0
+    if code.window[REPORTS_TIMED_OUT] != 0 or code.window[ONCE] != 0 or code.window[SILENCES] != 0:
+        result = False
+    for state in range(len(code.state_test)):
+        if code.state_accept[state] == 2 or code.state_impatient[state] != 0:
+            result = False
+    return result
+
+
+@inlined
+def is_due(event: OfferedEvent, code: Code, groups: Groups) -> bool:
+    """Whether an event may concern a partial match of its group; or begins one where there are twice as many as when
+    those that are over were last given up."""
+    live = groups[event.group].live
+    begins = (event.accepted & (ONE << np.uint64(code.state_test[code.starts[0]]))) != NONE
+    is_long = begins and live >= FEW and live & (live - 1) == 0
+    return is_long or (event.accepted & groups[event.group].awaited) != NONE
+
+
+@inlined
 def offer(event: OfferedEvent, first: int, code: Code, events: Events, pools: Pools, machine: Machine) -> int:
-    """Offer an event to the chain of partial matches that begins at `first`. Returns the chain of those that remain."""
+    """Offer an event to the chain of partial matches that begins at `first`. Returns the chain of those that remain,
+    and notes for which tests they wait."""
     runs, nodes = pools.runs, pools.nodes
-    remaining, previous, run = first, -1, first
+    remaining, previous, run, awaited = first, -1, first, NONE
     while run >= 0:
         following = runs[run].next
         state = runs[run].state
@@ -133,6 +162,7 @@ def offer(event: OfferedEvent, first: int, code: Code, events: Events, pools: Po
             waits = code.state_accept[state] == 2 and (runs[run].seen & code.state_final[state]) == NONE
             keep = runs[run].alive != NONE or waits
         if keep:
+            awaited |= code.state_interest[state]
             previous = run
         else:
             if previous < 0:
@@ -141,6 +171,7 @@ def offer(event: OfferedEvent, first: int, code: Code, events: Events, pools: Po
                 runs[previous].next = following
             release(run, pools)
         run = following
+    pools.groups[event.group].awaited = awaited
     return remaining
 
 

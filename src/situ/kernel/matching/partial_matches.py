@@ -36,6 +36,8 @@ THEN, EACH, IMMEDIATELY, SILENCE = range(4)
 FROM_FIRST, FROM_PREVIOUS, FROM_ALIAS = 1, 2, 3
 ONE = np.uint64(1)
 NONE = np.uint64(0)
+#: So few partial matches of a group are not looked through for those that are over.
+FEW = 16
 
 
 @inlined

@@ -34,6 +34,7 @@ from situ.kernel.arrays import (
 from situ.kernel.matching.machine import holds, inlined, jit
 from situ.kernel.matching.partial_matches import (
     DONE,
+    FEW,
     FIRED_FULL,
     FROM_ALIAS,
     FROM_PREVIOUS,
@@ -46,9 +47,6 @@ from situ.kernel.matching.partial_matches import (
     new_run,
     release,
 )
-
-#: So few partial matches of a group are not looked through for those that are over.
-_FEW = 16
 
 
 class Completed(NamedTuple):
@@ -110,7 +108,7 @@ def match_sequences(begin: int, new: NewEvents, code: Code, events: Events, pool
         starts = (event.accepted & opens) != NONE
         # Most events concern no partial match of their group. Those that are over are then left where they are, until
         # there are twice as many.
-        is_due = starts and live >= _FEW and live & (live - 1) == 0
+        is_due = starts and live >= FEW and live & (live - 1) == 0
         if is_due or (event.accepted & groups[group].awaited) != NONE:
             free = _move_on(event, free, code, events, pools, completed, machine)
         if starts and code.state_code[0, 0] < code.state_code[0, 1]:

@@ -64,7 +64,7 @@ class PatternProgram:
     def digests(self) -> dict[str, str]:
         """For every table of the operator's state, the digest that the table must have to fit."""
         digests = {f"case {number}": self._digest(number) for number in range(len(self.cases))}
-        if self.context.provenance:
+        if self.context.selections:
             digests |= {f"{case} log": digest_ for case, digest_ in digests.items()}
         return digests
 

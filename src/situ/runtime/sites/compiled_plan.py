@@ -119,7 +119,7 @@ def compile_plan(plan: DeployedPlan) -> CompiledPlan:
     programs = Programs(contexts_of(graph, functions, provenance=False))
     for name in programs:
         programs.template(name)  # what cannot be compiled is said now
-    traced = contexts_of(graph, functions, provenance=True)
+    traced = contexts_of(graph, functions, provenance=True, selections=False)
     pulling = {
         operator.name: compile_operator(traced[operator.name])
         for operator in graph.operators

@@ -167,7 +167,7 @@ class _Simulation:
     buffered_ns: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        contexts = contexts_of(self.graph, self.functions, provenance=True)
+        contexts = contexts_of(self.graph, self.functions, provenance=True, selections=False)
         self.readers = [
             _reader(planned, where, contexts[planned.name])
             for planned, where in zip(self.problem.operators, self.placed, strict=True)
