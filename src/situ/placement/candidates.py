@@ -41,13 +41,13 @@ def _tried(
     """The fronts at the centres, and at those in their vicinity that a chain of worthwhile sites leads to."""
     network = search.problem.network
     near = _vicinity(search.problem, around)
-    steps, chosen = search.steps(number), search.choices(number, solutions_of)
+    steps, inputs = search.steps(number), search.inputs(number, solutions_of)
     queue, queued = deque(map(int, around)), set(map(int, around))
     fronts: list[tuple[int, Front]] = []
     best: list[tuple[int, float]] = []  # of all sites: by growing latency and falling cost
     while queue:
         site = queue.popleft()
-        front = search.front_at(number, site, steps, solutions_of, chosen)
+        front = search.front_at(number, site, steps, inputs)
         if len(front):
             fronts.append((site, front))
         if per_site or _added(best, front):

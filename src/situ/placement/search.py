@@ -14,7 +14,7 @@ import numpy as np
 from situ.kernel.arrays import F64, I64
 from situ.placement.fronts import NO_CEILING, Ceiling, Front, Offers, StepTable, front_of, pushed_at_once
 from situ.placement.plan import Placed
-from situ.placement.problem import NO_LIMIT_NS, Input, PlannedOperator, Problem
+from situ.placement.problem import NO_LIMIT_NS, Gathering, PlannedOperator, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +45,64 @@ class Shares:
     requests: Mapping[str, float] = field(default_factory=dict)
 
 
+class ComplexInput:
+    """Solutions of an operator, offered to a reader. Where they are at few sites, ways are known from there, so that no
+    site that is tried has to look for its own."""
+
+    def __init__(self, problem: Problem, sites: I64, data: float, ask: float) -> None:
+        self._problem, self._sites, self._data, self._ask = problem, sites, data, ask
+        few, which = np.unique(sites, return_inverse=True)
+        self._which: I64 | None = None
+        if 0 < len(few) <= min(FEW_SITES, len(problem.network.sites) // 2):
+            self._which = which
+            self._way_ns = np.stack([problem.network.ways_from(int(site)).latency_ns for site in few])
+            self._cost = np.stack([problem.costs_from(int(site)) for site in few])
+
+    def bring_to(self, site: int, way_ns: I64, data: F64, ask: F64) -> None:
+        """Write what it takes to bring each solution's events to a site."""
+        if self._which is None:
+            way_ns[:] = self._problem.network.ways_from(site).latency_ns[self._sites]
+            cost = self._problem.costs_from(site)[self._sites]
+        else:
+            np.take(self._way_ns[:, site], self._which, out=way_ns)
+            cost = self._cost[:, site][self._which]
+        np.multiply(cost, self._data, out=data)
+        np.multiply(cost, self._ask, out=ask)
+
+
+class PrimitiveInput:
+    """All events of a primitive type, gathered from their sources."""
+
+    def __init__(self, gathering: Gathering, data: float, ask: float) -> None:
+        self._way_ns, self._data, self._ask = gathering.way_ns, data * gathering.cost, ask * gathering.request_cost
+
+    def bring_to(self, site: int, way_ns: I64, data: F64, ask: F64) -> None:
+        """Write what it takes to gather the events at a site."""
+        way_ns[0], data[0], ask[0] = self._way_ns[site], self._data[site], self._ask[site]
+
+
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Solutions that are offered, by number, with their sites. Where those are few, ways are known from there, so that
-    no site that is tried has to look for its own."""
+class OfferedInputs:
+    """The inputs of an operator as they can be had, and of their offers (fronts.py) what is the same at all sites.
+    `solution`: the number of the solution that an offer is, -1 for a primitive event."""
 
-    numbers: I64
-    sites: I64
-    which: I64 | None = None
-    way_ns: I64 | None = None
-    cost: F64 | None = None
+    inputs: Sequence[ComplexInput | PrimitiveInput]
+    offset: I64
+    own_ns: I64
+    base: F64
+    solution: I64
 
-    def ways_to(self, problem: Problem, site: int) -> tuple[I64, F64]:
-        """Latency and cost of the way from each to a site."""
-        if self.way_ns is None or self.cost is None:
-            return problem.network.ways_from(site).latency_ns[self.sites], problem.costs_from(site)[self.sites]
-        return self.way_ns[self.which, site], self.cost[self.which, site]
+    def at(self, site: int) -> Offers:
+        """How the inputs can be had at a site."""
+        way_ns, data, ask = np.empty_like(self.own_ns), np.empty_like(self.base), np.empty_like(self.base)
+        bounds = self.offset.tolist()
+        for read, begin, end in zip(self.inputs, bounds, bounds[1:], strict=False):
+            read.bring_to(site, way_ns[begin:end], data[begin:end], ask[begin:end])
+        return Offers(self.offset, way_ns, self.own_ns, self.base, data, ask)
 
 
 #: So many sites are few.
 FEW_SITES = 256
-
-
-def chosen_of(problem: Problem, solutions: Solutions, numbers: I64) -> Chosen:
-    sites = solutions.site[numbers]
-    few, which = np.unique(sites, return_inverse=True)
-    if not 0 < len(few) <= min(FEW_SITES, len(problem.network.sites) // 2):
-        return Chosen(numbers, sites)
-    ways = np.stack([problem.network.ways_from(int(site)).latency_ns for site in few])
-    return Chosen(numbers, sites, which, ways, np.stack([problem.costs_from(int(site)) for site in few]))
 
 
 def every_solution(solutions: Solutions) -> I64:
@@ -110,21 +139,10 @@ class Search:
     def ceiling(self, number: int, site: int) -> Ceiling:
         return self.bounds[number].at(site) if number in self.bounds else NO_CEILING
 
-    def front_at(
-        self,
-        number: int,
-        site: int,
-        steps: StepTable,
-        solutions_of: Mapping[int, Solutions],
-        chosen: Mapping[int, Chosen],
-    ) -> Front:
-        """The front of an operator at a site. `solutions_of` has all solutions of its inputs, `chosen` the offers."""
-        problem = self.problem
-        parts = [self._offers(read, site, solutions_of, chosen) for read in problem.operators[number].reads]
-        offset = np.cumsum([0, *(len(part[0]) for part in parts)])
-        offers = Offers(offset, *(np.concatenate(column) for column in zip(*parts, strict=True)))
-        front = front_of(offers, steps, self._limit_ns(number, site), self.ceiling(number, site))
-        return replace(front, chosen=self._solutions_chosen(front.chosen - offset[:-1], number, chosen))
+    def front_at(self, number: int, site: int, steps: StepTable, inputs: OfferedInputs) -> Front:
+        """The front of an operator at a site."""
+        front = front_of(inputs.at(site), steps, self._limit_ns(number, site), self.ceiling(number, site))
+        return replace(front, chosen=inputs.solution[front.chosen])
 
     def _limit_ns(self, number: int, site: int) -> int:
         """What an operator's plan may take here: whatever it is part of still has to reach its destination."""
@@ -134,55 +152,36 @@ class Search:
         to_go_ns = int(problem.way_home_ns(number)[site]) if number in problem.outputs else 0
         return problem.latency_limit_ns(number) - to_go_ns
 
-    def _solutions_chosen(self, offers: I64, number: int, chosen: Mapping[int, Chosen]) -> I64:
-        """Numbers of offers -> numbers of solutions."""
-        columns = [
-            chosen[self.problem.number[event]].numbers[offers[:, k]]
-            if event in self.problem.number
-            else np.full(len(offers), -1, np.int64)
-            for k, event in enumerate(read.event for read in self.problem.operators[number].reads)
-        ]
-        return np.stack(columns, axis=1)
-
-    def _offers(
-        self, read: Input, site: int, solutions_of: Mapping[int, Solutions], chosen: Mapping[int, Chosen]
-    ) -> tuple[I64, I64, F64, F64, F64]:
-        """How an input can be had: its way, its own latency, what it costs by itself, per fraction and per request."""
-        problem = self.problem
-        event = read.event
-        share, request_share = self.shares.cost.get(event, 1.0), self.shares.requests.get(event, 1.0)
-        if event not in problem.number:
-            gathering = problem.gatherings[event]
-            return (
-                gathering.way_ns[[site]],
-                np.zeros(1, np.int64),
-                np.zeros(1),
-                share * read.share * gathering.cost[[site]],
-                request_share * gathering.request_cost[[site]],
-            )
-        number = problem.number[event]
-        solutions, offered = solutions_of[number], chosen[number]
-        ways, costs = offered.ways_to(problem, site)
-        data = share * read.share * problem.rates[event] * costs
-        own = solutions.latency_ns[offered.numbers]
-        return ways, own, share * solutions.cost[offered.numbers], data, request_share * costs
-
     def solve(self, number: int, sites: Iterable[int], solutions_of: Mapping[int, Solutions]) -> Solutions:
         """The fronts of an operator at each of these sites."""
-        steps, chosen = self.steps(number), self.choices(number, solutions_of)
-        return joined([(site, self.front_at(number, site, steps, solutions_of, chosen)) for site in sites])
+        steps, inputs = self.steps(number), self.inputs(number, solutions_of)
+        return joined([(site, self.front_at(number, site, steps, inputs)) for site in sites])
 
     def steps(self, number: int) -> StepTable:
         return steps_allowed(self.problem, self.problem.operators[number], self.pull)
 
-    def choices(self, number: int, solutions_of: Mapping[int, Solutions]) -> dict[int, Chosen]:
-        """The solutions of an operator's inputs that it may choose from."""
-        events = self.problem.operators[number].events
-        inputs = {self.problem.number[event] for event in events if event in self.problem.number}
-        return {
-            writer: chosen_of(self.problem, solutions_of[writer], self.offered(solutions_of[writer]))
-            for writer in inputs
-        }
+    def inputs(self, number: int, solutions_of: Mapping[int, Solutions]) -> OfferedInputs:
+        """An operator's inputs, with the solutions that it may choose from. A reader is charged its share."""
+        problem = self.problem
+        inputs: list[ComplexInput | PrimitiveInput] = []
+        own_ns, base, solution = [], [], []
+        for read in problem.operators[number].reads:
+            share, ask = self.shares.cost.get(read.event, 1.0), self.shares.requests.get(read.event, 1.0)
+            if read.event not in problem.number:
+                inputs.append(PrimitiveInput(problem.gatherings[read.event], share * read.share, ask))
+                own_ns.append(np.zeros(1, np.int64))
+                base.append(np.zeros(1))
+                solution.append(np.full(1, -1))
+                continue
+            solutions = solutions_of[problem.number[read.event]]
+            numbers = self.offered(solutions)
+            data = share * read.share * problem.rates[read.event]
+            inputs.append(ComplexInput(problem, solutions.site[numbers], data, ask))
+            own_ns.append(solutions.latency_ns[numbers])
+            base.append(share * solutions.cost[numbers])
+            solution.append(numbers)
+        offset = np.cumsum([0, *map(len, base)])
+        return OfferedInputs(inputs, offset, *(np.concatenate(column) for column in (own_ns, base, solution)))
 
 
 def joined(fronts: Sequence[tuple[int, Front]]) -> Solutions:
