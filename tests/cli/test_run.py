@@ -64,6 +64,7 @@ def test_the_summary_as_json(engine: str, doors: Path, events: Path) -> None:
         "rejected": 0,
         "failed_calls": {},
         "reuse": {},
+        "demands": [],
         "late": 0,
         "complex_events": {"Shut": 1},
         "timed_out": 0,
