@@ -11,11 +11,14 @@ from situ.lab.panorama.experiments.thinned_cases import thinned, thinned_text
 from situ.lab.panorama.simulation.draw import draw
 from situ.lab.panorama.simulation.on_sites import run_on_sites
 from situ.network.generate import antennas
+from situ.network.network import Link, Network, Site
 from situ.placement import one_by_one
 from situ.placement.bursts import Bursts
 from situ.placement.link_load import flows_of, way_of
 from situ.placement.mechanisms import mechanism
-from situ.placement.words import words_of
+from situ.placement.plan import Placed
+from situ.placement.problem import Input, Kind, PlannedOperator, Problem, Sources
+from situ.placement.words import questions_of, words_of
 
 SHAPE = CaseShape(complex_events=2, sources=3, rates_per_s=(0.5, 3.0), windows_s=(0.5, 2.0), diameter_hops=8)
 
@@ -58,3 +61,21 @@ def test_acknowledgements_ride_on_requests() -> None:
 def test_what_comes_together_is_acknowledged_together() -> None:
     assert words_of(1_000.0, 0.0, 0.0).acknowledgements == pytest.approx(0.5, rel=0.01)
     assert words_of(0.001, 0.0, 0.0).acknowledgements == pytest.approx(0.001, rel=0.01)
+
+
+def test_who_makes_events_that_are_pulled_asks_for_time_at_the_end_of_each_range() -> None:
+    sites, links = ("field", "maker", "reader"), (Link("field", "maker", 1.0), Link("maker", "reader", 1.0))
+    network = Network(tuple(map(Site, sites)), links)
+    made = PlannedOperator("Made", Kind.SEQ, (Input("A"), Input("B")), 1.0, 0.5, (True,), can_pull=True)
+    found = PlannedOperator("Found", Kind.SEQ, (Input("Made"), Input("Rare")), 1.0, 1.0, (True,), can_pull=True)
+    sources_of = {
+        "A": Sources(np.array([0]), np.array([1.0])),
+        "B": Sources(np.array([1]), np.array([1.0])),
+        "Rare": Sources(np.array([2]), np.array([0.01])),
+    }
+    problem = Problem((made, found), sources_of, network, 2, Bursts())
+    pulled = Placed(1, ((0, 1),)), Placed(2, ((1,), (0,)))
+    pushed = Placed(1, ((0, 1),)), Placed(2, ((0, 1),))
+    requests_per_s = Bursts().need(found, problem.input_bursts(found), (1,), (0,)).requests_per_s
+    asked = [questions_of(problem, placed)["A", 0, 1] for placed in (pulled, pushed)]
+    assert asked[0] - asked[1] == pytest.approx(requests_per_s, rel=0.05)

@@ -2,7 +2,8 @@
 questions for them, and acknowledgements (docs/sites.md). They are messages, too.
 
 - A request is answered, by a promise if there is no event to answer with, and its reader is told when its range is
-  over.
+  over. Where complex events are pulled, whoever makes them knows that only when the time of all that he is pushed has
+  passed the end of the range; so he asks those who are silent, once for each range.
 - An operator that decides its matches one by one (`one_by_one.py`) asks for time only to forget what it holds: those
   that are silent, once in so many events or ranges; with a plain `then`, it asks all whose events were pushed for each
   burst of its matches. An operator that reads events in the order of time asks all other origins for each event, but
@@ -69,6 +70,7 @@ def questions_of(problem: Problem, placed: Sequence[Placed]) -> dict[tuple[str, 
     """By event type, origin and reader, how often per second the reader asks how far time has come. A site asks an
     origin once for all of its operators: the one that asks most often counts."""
     questions: dict[tuple[str, int, int], float] = {}
+    awaited_per_s = _awaited(problem, placed)
     for number, (operator, where) in enumerate(zip(problem.operators, placed, strict=True)):
         latency_ns = problem.network.ways_from(where.site).latency_ns
         origins = _origins(problem, placed, number)
@@ -79,11 +81,30 @@ def questions_of(problem: Problem, placed: Sequence[Placed]) -> dict[tuple[str, 
                 causes = problem.bursts[operator.name]
             else:
                 causes = _asked_to_forget(problem, placed, number) * math.exp(-2 * rate * operator.window_s)
+            causes += awaited_per_s[number] * math.exp(-rate * ASKS_AFTER_S)
             open_s = ASKS_AFTER_S + int(latency_ns[site]) / 1e9
             if site != where.site:
                 key = event, site, where.site
                 questions[key] = max(questions.get(key, 0.0), causes / (1 + causes * open_s))
     return questions
+
+
+def _awaited(problem: Problem, placed: Sequence[Placed]) -> list[float]:
+    """By operator, how often per second a reader elsewhere waits until no event of it can come any more before the end
+    of a range. Who is waited for waits for the complex events that are pushed to him."""
+    awaited_per_s = [0.0] * len(problem.operators)
+    for number in reversed(range(len(problem.operators))):
+        operator, where = problem.operators[number], placed[number]
+        bursts = problem.input_bursts(operator)
+        for earlier, step in sets_of_steps(where):
+            per_s = awaited_per_s[number]
+            if earlier:
+                per_s = problem.model.need(operator, bursts, earlier, step).requests_per_s
+            for writer in {problem.number[event] for event in (operator.inputs[k].event for k in step)
+                           if event in problem.number}:  # fmt: skip
+                if not earlier or placed[writer].site != where.site:
+                    awaited_per_s[writer] += per_s
+    return awaited_per_s
 
 
 def _asked_to_forget(problem: Problem, placed: Sequence[Placed], number: int) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -15,9 +18,11 @@ from situ.runtime.sites.actions import Received
 from situ.runtime.sites.compiled_plan import compile_plan
 from situ.runtime.sites.deployed_plan import DeployedPlan, OperatorPlace, PlanError
 from situ.runtime.sites.deployment import Deployment
-from situ.runtime.sites.messages import LogName, PullRequest
+from situ.runtime.sites.messages import MOST_RANGES, LogName, PullRequest, message_of, message_to_parts
+from situ.runtime.sites.pulled_input import PulledInput
+from situ.runtime.sites.ranges import merged, without
 from situ.runtime.sites.settings import Settings
-from situ.runtime.sites.simulation.world import World
+from situ.runtime.sites.simulation.world import SimulatedSite, World
 
 S = 1_000_000
 QUERY = """
@@ -153,3 +158,91 @@ def test_a_pulled_plan_finds_what_the_engine_finds() -> None:
     want = counted(graph, Engine(graph).run({"Alarm": pa.table(alarms), "Reading": pa.table(readings)}))
     (found,) = (table for log, table in world.results().items() if log.type == "Cause" and log.kind == "events")
     assert found.num_rows == sum(want["Cause"].values()) == 6
+
+
+# ---- what a site that pulls has to do
+
+
+def work_of_the_hub(readings_per_s: int) -> tuple[int, int, int]:
+    """What the hub hears (of other sites, its sources and its disk), the steps that it makes, and the readings that it
+    is sent, when an alarm comes each second and readings come at a pace."""
+    seconds, first = 10, 1_000
+    every_us = S // readings_per_s
+    piece = max(1, readings_per_s // 100)
+    times = [first * S + n * every_us for n in range(seconds * readings_per_s)]
+    alarms = [first * S + n * S + S // 2 for n in range(seconds)]
+    pieces = {
+        ("hub", "Alarm", "s"): [fine("Alarm", {"t": [t], "n": [n]}) for n, t in enumerate(alarms)],
+        ("edge", "Reading", "s"): [
+            fine("Reading", {"t": times[at : at + piece], "n": [at] * len(times[at : at + piece]),
+                             "value": [9] * len(times[at : at + piece])})
+            for at in range(0, len(times), piece)
+        ],
+    }  # fmt: skip
+    due = {
+        ("hub", "Alarm", "s"): [t / S for t in alarms],
+        ("edge", "Reading", "s"): [times[min(at + piece, len(times)) - 1] / S for at in range(0, len(times), piece)],
+    }
+    heard = {"hub": 0, "edge": 0}
+
+    def hear(machine: SimulatedSite) -> None:
+        heard[machine.name] += 1
+
+    world = World(("edge", "hub"), pieces, seed=1, due=due, check=hear)
+    plan = replace(PLAN, query=FINE_QUERY)
+    world.deploy(Deployment(plan, plan.sites, "one"))
+    world.run()
+    hub, edge = world.sites["hub"].site, world.sites["edge"].site
+    assert hub is not None
+    assert edge is not None
+    return heard["hub"], hub.steps, edge.versions[1].made[READINGS].durable_end
+
+
+FINE_QUERY = QUERY.replace("in s", "in us").replace("3 s", "20 ms")
+
+
+def fine(stream: str, columns: dict[str, list[int]]) -> Conformed:
+    declared = {stream.name: stream for stream in resolve(parse(FINE_QUERY)).streams}
+    return conform(pa.table(columns), declared[stream])
+
+
+def test_a_site_that_pulls_works_in_proportion_to_what_it_is_sent() -> None:
+    """Not to what occurs elsewhere: where twenty times as much does, it does what it did for the alarms, and is sent
+    twenty times as much of what is near them."""
+    few_heard, few_steps, few_sent = work_of_the_hub(100)
+    many_heard, many_steps, many_sent = work_of_the_hub(2_000)
+    assert (few_sent, many_sent) == (10 * 2, 10 * 40)
+    assert many_steps <= few_steps
+    assert many_heard <= few_heard
+
+
+def test_a_site_that_pulls_keeps_no_account_of_all_that_could_have_been_a_match() -> None:
+    """Selections have as many events as there are pairs of them within a window."""
+    (program,) = compile_plan(PLAN).pulling.values()
+    assert program.context.provenance
+    assert not program.context.selections
+
+
+def test_more_ranges_than_a_message_may_have_become_fewer_that_cover_them() -> None:
+    """Else the origin would refuse the request, again and again."""
+    requests = PulledInput((None, ()))
+    needed = tuple((10 * n + n % 3, 10 * n + 5) for n in range(3 * MOST_RANGES))
+    requests.ask({None: [needed], (): [needed[:5]]}, BEGINNING)
+    asked = requests.state.ranges
+    header, body = message_to_parts(PullRequest(READINGS, 1, 0, asked))
+    assert message_of(header, body) == PullRequest(READINGS, 1, 0, asked)
+    assert without(needed, asked[0]) == ()
+    assert asked[1] == needed[:5]
+    requests.ask({None: [needed]}, BEGINNING)
+    assert requests.state.number == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_times_that_are_left_of_ranges(seed: int) -> None:
+    random_ = random.Random(seed)
+    these, others = (
+        merged((at, at + random_.randrange(4)) for at in random_.sample(range(40), random_.randrange(8)))
+        for _ in range(2)
+    )
+    times = [{time for first, last in ranges for time in range(first, last + 1)} for ranges in (these, others)]
+    assert without(these, others) == merged((time, time) for time in times[0] - times[1])

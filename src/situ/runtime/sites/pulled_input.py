@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 
 from situ.core.time import END
 from situ.runtime.sites.logs import PullState
-from situ.runtime.sites.ranges import Ranges, from_time, merged, without
+from situ.runtime.sites.messages import MOST_RANGES
+from situ.runtime.sites.ranges import Ranges, coarser, from_time, merged, without
 from situ.runtime.sites.selections import Filter
 
 
 @dataclass
 class PulledInput:
     """The requests for one type. `sets` are the ranges of each request that some origin may still answer, by its
-    number; each request has all that was asked for before, so that it may be repeated, or overtake another one."""
+    number; each request has all that was asked for before, so that it may be repeated, or overtake another one. Where
+    it would have more ranges than a message may, some that are near to each other become one."""
 
     filters: tuple[Filter, ...]
     state: PullState = field(init=False)
@@ -35,7 +37,9 @@ class PulledInput:
         """Ask for what operators need now, and tell before which time nothing will be needed."""
         before = self.state
         ranges = tuple(
-            from_time(merged([*asked, *(pair for some in needed.get(filter_, ()) for pair in some)]), forget_us)
+            self._few_enough(
+                from_time(merged([*asked, *(pair for some in needed.get(filter_, ()) for pair in some)]), forget_us)
+            )
             for filter_, asked in zip(self.filters, before.ranges, strict=True)
         )
         has_more = any(without(now, then) for now, then in zip(ranges, before.ranges, strict=True))
@@ -43,6 +47,11 @@ class PulledInput:
         self.state = PullState(before.number + (has_more or ends), max(forget_us, before.forget_us), ranges)
         if self.state.number > before.number:
             self.sets[self.state.number] = ranges
+
+    def _few_enough(self, ranges: Ranges) -> Ranges:
+        """Ranges that fit into a request, and some more, so that it is not each time others that become one."""
+        most = MOST_RANGES // len(self.filters)
+        return ranges if len(ranges) <= most else coarser(ranges, max(1, most // 2))
 
     def to_json(self) -> str:
         return json.dumps([self.state.to_json(), {str(number): ranges for number, ranges in self.sets.items()}])

@@ -41,6 +41,22 @@ def from_time(ranges: Ranges, first_us: int) -> Ranges:
     return tuple((max(first, first_us), last) for first, last in ranges if last >= first_us)
 
 
+def coarser(ranges: Ranges, most: int) -> Ranges:
+    """At most so many ranges with all the times of these; of the times between them, the shortest stretches are taken
+    in.
+
+    >>> coarser(((0, 1), (4, 5), (20, 21), (23, 24)), 2)
+    ((0, 5), (20, 24))
+    """
+    if len(ranges) <= most:
+        return ranges
+    first, last = edges(ranges)
+    gaps = first[1:] - last[:-1]
+    kept = np.sort(np.argsort(-gaps, kind="stable")[: most - 1])
+    begins, ends = np.append(first[0], first[kept + 1]), np.append(last[kept], last[-1])
+    return tuple(zip(begins.tolist(), ends.tolist(), strict=True))
+
+
 def without(ranges: Ranges, others: Ranges) -> Ranges:
     """The times of ranges that are in none of the others.
 
@@ -48,13 +64,16 @@ def without(ranges: Ranges, others: Ranges) -> Ranges:
     ((0, 1), (4, 7))
     """
     left: list[tuple[int, int]] = []
+    at = 0  # the first of the others that may reach into a range
     for first, last in ranges:
-        for begin, end in others:
-            if end < first or begin > last:
-                continue
+        while at < len(others) and others[at][1] < first:
+            at += 1
+        other = at
+        while other < len(others) and others[other][0] <= last:
+            begin, end = others[other]
             if begin > first:
                 left.append((first, begin - 1))
-            first = end + 1
+            first, other = end + 1, other + 1
         if first <= last:
             left.append((first, last))
     return tuple(left)
