@@ -23,7 +23,7 @@ from situ.placement.typical_latency import typical_latency_ms
 )
 def test_sites_are_as_late_as_predicted(by: str, seconds: float) -> None:
     """Simulated sites, with the latencies of PlanetLab and sources that are live."""
-    case = planetlab_case(by, seconds)
+    case = planetlab_case(by, seconds=seconds)
     problem, placed = case.planned.problem, case.planned.placed
     assert problem is not None
     run = run_on_sites(case.text, problem, resolve(parse(case.text)), placed, case.occurred)

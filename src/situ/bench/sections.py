@@ -21,13 +21,13 @@ def figures_of(sections: Sections, say: Say, only: Sequence[str] = ()) -> Iterat
             yield from section(say)
 
 
-def main(about: str | None, sections: Sections) -> int:
-    """The figures as a table; `about` is the docstring of a module."""
+def main(about: str | None, sections: Sections, arguments: Sequence[str] | None = None) -> int:
+    """The figures as a table; `about` is the docstring of a module. Without `arguments`, those of the process."""
     from situ.bench.__main__ import table
 
     parser = argparse.ArgumentParser(description=(about or "").split("\n", 1)[0])
     parser.add_argument("--only", nargs="+", choices=[*sections], default=[])
-    progress = Console(stderr=True)
-    figures = list(figures_of(sections, lambda text: progress.print(f"[dim]{text}[/dim]"), parser.parse_args().only))
+    progress, only = Console(stderr=True), parser.parse_args(arguments).only
+    figures = list(figures_of(sections, lambda text: progress.print(f"[dim]{text}[/dim]"), only))
     Console().print(table(figures))
     return 0

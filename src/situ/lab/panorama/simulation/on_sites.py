@@ -84,16 +84,16 @@ def run_on_sites(
         moments.append(ends_s)  # sources end when all is decided
         pieces[key].append(conform(_no_rows(events[key[1]].rows), declared[key[1]]))
     root, latency_s = plan.results[0], dict[str, list[float]]()
-    seen: set[tuple[LogName, int]] = set()
+    seen: Counter[LogName] = Counter()
 
     def look(machine: SimulatedSite) -> None:
         """Take down when the root got complex events."""
         for log, entries in machine.written.items() if machine.name == root else ():
-            for first in entries if log.kind == "events" else ():
-                if (log, first) not in seen:
-                    seen.add((log, first))
+            if log.kind == "events" and len(entries) > seen[log]:
+                for first in list(entries)[seen[log] :]:
                     times_s = times_us(read_rows(entries[first])) / 1e6
                     latency_s.setdefault(log.type, []).extend((world.now - times_s).tolist())
+                seen[log] = len(entries)
 
     world = World(
         plan.sites, pieces, 1, faults, settings, latency_s=lambda a, b: _latency_s(problem, a, b), due=due, check=look
