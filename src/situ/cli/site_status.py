@@ -162,6 +162,8 @@ def show_coordinator(console: Console, site: str, coordinator: dict[str, Any] | 
     if (task := coordinator["transition"]) is not None:
         left = ", ".join(dict.fromkeys([name for step in task["steps"] for name in step["sites"]])) or "nothing"
         console.print(Text(f"{site} is moving {left}: {task['why']}", style="yellow"))
+    if coordinator["deployment"] is not None:
+        console.print(Text(f"{site}: {coordinator['deployment']}", style="yellow"))
     if (reason := coordinator["last"]["given_up"]) is not None:
         console.print(Text(f"{site} has given up the last transition: {reason}", style="yellow"))
     if coordinator["decisions"]:

@@ -68,7 +68,7 @@ class PeerDeployments:
         control, by = _control_message(request.text), f"{sender}/"
         match control:
             case Prepare(plan, deployment):
-                if not deployment.startswith(by) or not only_moves(plan_of_json(plan), self._running()):
+                if not deployment.startswith(by) or not only_moves(_plan(plan), self._running()):
                     raise MessageError(f"{sender} wants another plan, and may only move operators")
             case Abort(deployment=deployment):
                 if not deployment.startswith(by):
@@ -196,6 +196,13 @@ def only_moves(plan: DeployedPlan, running: DeployedPlan | None) -> bool:
     now = running
     same = replace(plan, version=now.version, operators=now.operators, ways=now.ways, starts_us=now.starts_us)
     return same == now
+
+
+def _plan(text: str) -> DeployedPlan:
+    try:
+        return plan_of_json(text)
+    except SituError as error:
+        raise MessageError(error.cause) from None
 
 
 def came_too_late(deployment: Deployment) -> bool:

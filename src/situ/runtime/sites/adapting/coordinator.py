@@ -363,7 +363,7 @@ class TransitionCoordinator:
         from situ.runtime.sites.adapting.measuring import judged_demands
 
         demands, plan = self.demands(), self._plan
-        if plan is None or not any(demands.values()) or len(self._known) < 2:
+        if plan is None or not any(demands.values()) or not self._known:
             return
         situation = self._situation(plan, now)
         before = {(each.subscription, each.demand): each for each in self.measured}
@@ -526,6 +526,7 @@ class TransitionCoordinator:
             "mechanism": self.decided.mechanism,
             "demands": [{**each.to_json(), "words": str(each)} for each in self._shown()],
             "transition": None if task is None else {**task.to_json(), "unfinished": unfinished},
+            "deployment": None if self.deployments.current is None else self.deployments.current.words(),
             "transitions": last.done,
             "last": {"why": last.why, "given_up": last.reason or None, "versions": list(last.versions)},
             "decisions": list(self.decisions),
