@@ -13,6 +13,7 @@ from cli.command import situ
 from cli.test_running_sites import CONTROL, Running, found, push, running, write_plan  # noqa: F401 (a fixture)
 from situ.cli.site_options import ControlOptions, TransitionOptions
 from situ.cli.transition import TransitionResult, transition_of
+from situ.runtime.sites.process.site_metrics import site_metrics
 
 pytestmark = pytest.mark.jit_only
 
@@ -74,6 +75,8 @@ def coordinator(*, shown: bool = False) -> dict[str, Any]:
     assert (code, error) == (0, "")
     (said,) = [site["report"]["coordinator"] for site in json.loads(out) if site["report"]["coordinator"] is not None]
     if shown:
+        (report,) = [site["report"] for site in json.loads(out) if site["report"]["coordinator"] is not None]
+        assert 'situ_demand_kept{subscription="High",metric="hops"} 1\n' in site_metrics(report)
         _, out, _ = situ("status", *CONTROL)
         assert all(demand["words"].partition(" is ")[0] in out for demand in said["demands"])
     return dict(said)

@@ -32,12 +32,10 @@ from situ.runtime.sites.learned_statistics import counted_types
 from situ.runtime.sites.messages import Transit
 from situ.runtime.sites.process.deploying import Control, DeployError
 from situ.runtime.sites.process.transitioning import Reports, reports_of
-from situ.runtime.sites.transition import BytesToMove, Move, moves_between, placed_at
+from situ.runtime.sites.transition import BytesToMove, Move, event_bytes, moves_between, placed_at
 
 #: Between two looks at how far sites are.
 _PERIOD_S = 0.3
-#: About the bytes of an event, and of each of its attributes, in a log.
-_EVENT_BYTES, _ATTRIBUTE_BYTES = 24, 9
 
 Tell = Callable[[str, int, int], None]
 
@@ -142,7 +140,7 @@ def _traffic(graph: OperatorGraph, before: DeployedPlan, reports: Reports) -> di
     state_bytes: dict[str, float] = {}
     for report in running.values():
         state_bytes |= report["versions"][str(before.version)]["state_bytes"]
-    sizes = {name: _EVENT_BYTES + _ATTRIBUTE_BYTES * len(schema.attributes) for name, schema in graph.schemas.items()}
+    sizes = {name: event_bytes(schema) for name, schema in graph.schemas.items()}
     return {
         operator.name: BytesToMove(
             state_bytes.get(operator.name, 0.0), sum(per_s.get(t, 0.0) * sizes[t] for t in operator.inputs)

@@ -8,8 +8,11 @@ sent to their sites, and subscriptions, from each site that reads an event type 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from situ.placement.evaluate import traffic_of
-from situ.placement.plan import Plan
+from situ.placement.link_load import flows_of
+from situ.placement.plan import Placed, Plan
 from situ.placement.problem import Problem
 
 #: Of one packet: 91,968 bytes in 958 packets (EdgeCEP, Table II b).
@@ -34,6 +37,15 @@ def packets_per_broker(problem: Problem, plan: Plan) -> float:
 
 def bytes_per_broker(problem: Problem, plan: Plan) -> float:
     return PACKET_BYTES * packets_per_broker(problem, plan)
+
+
+def words_per_s(problem: Problem, placed: Sequence[Placed]) -> float:
+    """What sites say beside events and requests while a plan runs, per second, on all links together."""
+    return sum(
+        (flow.words.questions + flow.words.promises + flow.words.acknowledgements)
+        * float(problem.network.ways_from(flow.to).hops[flow.start])
+        for flow in flows_of(problem, placed)
+    )
 
 
 def _subscriptions(problem: Problem, plan: Plan) -> int:

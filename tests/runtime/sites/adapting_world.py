@@ -43,8 +43,10 @@ def network_of(coordinator: Coordination | None, far_ms: float = 200.0) -> Netwo
     return Network(tuple(map(Site, ("north", "south", "hall", "cellar"))), links, coordinator=coordinator)
 
 
-def plan_of(network: Network, demand: str, places: str | Mapping[str, str], ways: bool = True) -> DeployedPlan:
-    query = QUERY + (f"  demand {demand}\n" if demand else "")
+def plan_of(
+    network: Network, demand: str, places: str | Mapping[str, str], ways: bool = True, text: str = QUERY
+) -> DeployedPlan:
+    query = text + (f"  demand {demand}\n" if demand else "")
     names = [operator.name for operator in resolve(parse(query)).operators]
     sites = {name: places if isinstance(places, str) else places[name] for name in names}
     plan = DeployedPlan(

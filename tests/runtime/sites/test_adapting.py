@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from runtime.sites.adapting_world import BEGUN, AdaptingWorld, done, network_of, plan_of
+from runtime.sites.adapting_world import BEGUN, QUERY, AdaptingWorld, done, network_of, plan_of
 from situ.core.errors import QueryError
 from situ.flow.latency import ResultSeen
 from situ.graph.query import Demand
@@ -23,6 +23,7 @@ from situ.runtime.sites.adapting.looks import KnownSite, Look, latencies_us
 from situ.runtime.sites.adapting.measuring import overhead_bytes
 from situ.runtime.sites.adapting.planning import LIBRARY, TransitionCost, suited_to
 from situ.runtime.sites.adapting.tasks import TransitionStep, TransitionTask
+from situ.runtime.sites.deployed_plan import Strategy
 from situ.runtime.sites.messages import Adapt, ChangeDemands, Done, Transit
 from situ.runtime.sites.simulation.world import Faults
 
@@ -105,13 +106,14 @@ def test_a_demand_is_broken_until_it_is_kept_by_a_margin() -> None:
         state, is_broken = BrokenDemands({}), []
         for second, value in enumerate(values):
             state = state.looked([JudgedDemand("S", demand, value)], float(second))
-            is_broken.append(bool(state.for_long(float(second), 2.0)))
+            is_broken.append(bool(state.for_long(2.0)))
         return is_broken
 
     assert broken_at([101, 101, 101]) == [False, False, True]
     assert broken_at([101, 80, 101, 101]) == [False, False, False, False]  # a moment is not enough
     assert broken_at([101, 99, 99]) == [False, False, True]  # nearly kept is not kept
-    assert broken_at([101, None, None]) == [False, False, True]
+    assert broken_at([101, None, None]) == [False] * 3  # nobody has seen that it is still broken
+    assert broken_at([101, None, 101]) == [False, False, True]
     assert broken_at([99, 99, 99, None]) == [False] * 4
 
 
@@ -171,9 +173,11 @@ def test_what_is_decided_is_journalled_whole() -> None:
 # ---- simulated sites
 
 
-def transit(**sites: str) -> Transit:
-    step = TransitionStep(sites, dict.fromkeys(sites, "mfgs"))
-    return Transit(json.dumps(TransitionTask((step,), "somebody wants it", 5_000_000).to_json()))
+def transit(*, sequential: bool = False, strategy: Strategy = "mfgs", **sites: str) -> Transit:
+    """Operators go to sites, all at once, or one after another."""
+    groups = [{name: site} for name, site in sites.items()] if sequential else [sites]
+    steps = tuple(TransitionStep(of, dict.fromkeys(of, strategy)) for of in groups)
+    return Transit(json.dumps(TransitionTask(steps, "somebody wants it", 5_000_000).to_json()))
 
 
 def broken_and_kept(network: Network, faults: Faults | None = None, seed: int = 1) -> AdaptingWorld:
@@ -196,6 +200,12 @@ def test_a_broken_demand_is_kept_again_after_a_transition() -> None:
     assert status["transitions"] == 1
     assert status["mechanism"] in suited_to(["latency"])
     assert [decision["chosen"] for decision in status["decisions"]] == [status["mechanism"]]
+    assert status["last"]["versions"] == [2]
+    assert 0 < status["last"]["seconds"] < 10
+    assert 10_000 <= status["monitored"]["round_trips_us"]["hall"]["north"] <= 60_000
+    # In event time, which goes five times as fast.
+    assert status["monitored"]["rates_per_s"]["north"]["Door"] == pytest.approx(1.0, rel=0.1)
+    assert status["monitored"]["latencies_us"]["south"]["Alarm"] == pytest.approx(latency["measured"], rel=0.2)
     plans = world.finish()
     assert [{*(place.site for place in plan.operators.values())} == {"cellar"} for plan in plans] == [True, False]
 
@@ -226,6 +236,29 @@ def test_nothing_is_moved_that_would_not_help_and_nothing_swings() -> None:
     assert len(world.finish()) == 1
 
 
+@pytest.mark.parametrize(("every_s", "moved"), [(2.0, 0), (7.0, 1)])
+def test_a_link_that_swings_does_not_move_operators_to_and_fro(every_s: float, moved: int) -> None:
+    """The link to the cellar is slow for some seconds, then fast, then slow again. The network file calls it fast, so
+    sites have to time it themselves. Too short a time starts nothing; after a longer one operators move away, for good.
+    """
+    network = network_of(SETTINGS, far_ms=5.0)
+    world = AdaptingWorld(network, plan_of(network, "latency < 450 ms", "cellar"), 40)
+    world.at(1, lambda: world.ask(Adapt(on=True)))
+
+    def slow(ms: float) -> None:
+        for site in ("north", "south", "hall"):
+            world.latency_ms |= dict.fromkeys([(site, "cellar"), ("cellar", site)], ms)
+
+    for number in range(int(35 / every_s)):
+        ms = 200.0 if number % 2 else 15.0
+        world.at(number * every_s, lambda ms=ms: slow(ms))  # type: ignore[misc]
+    world.world.run_for(38)
+    status = world.status()
+    assert status["transitions"] == moved, status["decisions"]
+    plans = world.finish()
+    assert ("cellar" in {place.site for place in plans[-1].operators.values()}) == (not moved)
+
+
 def test_demands_change_while_events_flow() -> None:
     network = network_of(SETTINGS)
     world = AdaptingWorld(network, plan_of(network, "", "cellar"), 40)
@@ -245,9 +278,27 @@ def test_demands_change_while_events_flow() -> None:
     assert len(world.finish()) == 2
 
 
+def test_a_changed_demand_is_kept_within_ten_seconds() -> None:
+    """With windows of 5 s, the settings of a network file that says nothing, and event time that goes as clocks do."""
+    network = network_of(Coordination("hall"))
+    text = QUERY.replace("within 20 s", "within 5 s").replace("within 15 s", "within 5 s")
+    world = AdaptingWorld(network, plan_of(network, "", "cellar", text=text), 40, per_s=1)
+    world.at(1, lambda: world.ask(Adapt(on=True)))
+    world.at(12, lambda: world.ask(ChangeDemands("Alarm", "latency < 1300 ms")))
+    kept = []
+    for second in range(13, 36):
+        world.at(second, lambda second=second: kept.append((second, world.status()["demands"][0]["kept"])))  # type: ignore[misc]
+    world.world.run_for(37)
+    assert (kept[1][1], kept[-1][1]) == (False, True), kept
+    assert next(second for second, is_kept in kept if is_kept) <= 12 + 10, kept
+    assert len(world.finish()) == 2
+
+
 def test_a_transition_by_hand_and_one_that_cannot_be() -> None:
     network = network_of(None)  # results go to the hall, so it coordinates
-    world = AdaptingWorld(network, plan_of(network, "", {"Hot": "north", "Alarm": "hall"}), 40)
+    text = QUERY + "  after match skip past last\n"
+    world = AdaptingWorld(network, plan_of(network, "", {"Hot": "north", "Alarm": "hall"}, text=text), 40)
+    world.at(2, lambda: world.ask(transit(Alarm="south", strategy="sms")))
     world.at(
         3, lambda: world.ask(transit(Hot="cellar"))
     )  # which has no part in the plan, and no network file to say so
@@ -257,9 +308,10 @@ def test_a_transition_by_hand_and_one_that_cannot_be() -> None:
     world.at(20, lambda: world.ask(transit(Hot="hall")))
     world.world.run_for(36)
     reasons = [answer.reason for _, answer in world.answers if isinstance(answer, Done)]
-    assert "cellar has no part in the plan" in reasons[0]
-    assert "a transition is under way" in reasons[2]
-    assert [bool(reason) for reason in reasons] == [True, False, True, True, False]
+    assert "Alarm cannot be moved by sms: a match removes later ones" in reasons[0]
+    assert "cellar has no part in the plan" in reasons[1]
+    assert "a transition is under way" in reasons[3]
+    assert [bool(reason) for reason in reasons] == [True, True, False, True, True, False]
     assert world.status()["transitions"] == 2
     assert [plan.operators["Hot"].site for plan in world.finish()] == ["north", "south", "hall"]
 
@@ -272,13 +324,16 @@ def test_a_coordinator_that_is_killed_at_any_step_goes_on(number: int) -> None:
     """It is killed after what it does next of all that a transition takes, and once more later; never half a plan."""
     network = network_of(SETTINGS)
     world = AdaptingWorld(network, plan_of(network, "", "cellar"), 24, number, per_s=3)
-    world.at(3, lambda: world.ask(transit(Hot="north", Alarm="hall")))
+    is_sequential = number % 3 == 2
+    world.at(3, lambda: world.ask(transit(Hot="north", Alarm="hall", sequential=is_sequential)))
     world.at(3, lambda: world.kill_after("hall", number))
     world.at(9, lambda: world.kill_after("hall", number // 2))
     plans = world.finish()
     assert [done(answer) for _, answer in world.answers] == [True]
+    between = [{"Hot": "north", "Alarm": "cellar"}] if is_sequential else []
     assert [{name: place.site for name, place in plan.operators.items()} for plan in plans[1:]] == [
-        {"Hot": "north", "Alarm": "hall"}
+        *between,
+        {"Hot": "north", "Alarm": "hall"},
     ]
     assert world.world.now < BEGUN + 60
 
@@ -306,5 +361,7 @@ def test_storms_of_the_loop(seed: int) -> None:
         demands = rng.choice(["latency < 300 ms", "hops < 2", "overhead < 1 KB", "load < 1", "bandwidth-delay < 1", ""])
         world.at(second, lambda demands=demands: world.ask(ChangeDemands("Alarm", demands)))  # type: ignore[misc]
         site = rng.choice(["north", "south", "hall"])
-        world.at(second + 3, lambda site=site: world.ask(transit(Hot=site)))  # type: ignore[misc]
+        in_turn = rng.random() < 0.5
+        move = transit(Hot=site, Alarm=rng.choice(["north", "hall"]), sequential=in_turn)
+        world.at(second + 3, lambda move=move: world.ask(move))  # type: ignore[misc]
     world.finish()

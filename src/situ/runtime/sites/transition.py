@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from situ.graph.cuts import Cut, cut_in
-from situ.graph.operators import OperatorGraph
+from situ.graph.operators import OperatorGraph, Schema
 from situ.runtime.sites.carrying import carried_on, graph_of, reasons_to_begin_anew
 from situ.runtime.sites.deployed_plan import DeployedPlan, PlanError, Strategy
 
@@ -24,6 +24,11 @@ class BytesToMove:
 
     state_bytes: float
     input_bytes_per_s: float
+
+
+def event_bytes(schema: Schema) -> int:
+    """About the bytes of an event in a log: some, and some more for each attribute."""
+    return 24 + 9 * len(schema.attributes)
 
 
 @dataclass(frozen=True, slots=True)

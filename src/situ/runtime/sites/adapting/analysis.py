@@ -17,9 +17,9 @@ MARGIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class BrokenDemands:
-    """Since when demands are broken, by the coordinator's clock."""
+    """By demand that is broken, when it was first seen to be, and when last, by the coordinator's clock."""
 
-    since: Mapping[DemandKey, float]
+    seen: Mapping[DemandKey, tuple[float, float]]
 
     def looked(self, demands: Sequence[JudgedDemand], now: float) -> BrokenDemands:
         """The same after another look. What is not measured stays as it was.
@@ -28,21 +28,20 @@ class BrokenDemands:
         >>> latency = Demand("latency", 100.0)
         >>> at = lambda measured: (JudgedDemand("Alarm", latency, measured),)
         >>> broken = BrokenDemands({}).looked(at(120.0), 5.0).looked(at(99.0), 6.0).looked(at(None), 7.0)
-        >>> broken.since, broken.looked(at(90.0), 8.0).since
-        ({('Alarm', 'latency'): 5.0}, {})
+        >>> broken.seen, broken.looked(at(90.0), 8.0).seen
+        ({('Alarm', 'latency'): (5.0, 6.0)}, {})
         """
-        since: dict[DemandKey, float] = {}
+        seen: dict[DemandKey, tuple[float, float]] = {}
         for each in demands:
             key = each.subscription, each.demand.metric
-            begun = self.since.get(key)
+            before = self.seen.get(key)
             if each.measured is None:
-                is_broken = begun is not None
-            else:
-                is_broken = each.measured >= each.demand.limit * (1.0 if begun is None else 1.0 - MARGIN)
-            if is_broken:
-                since[key] = now if begun is None else begun
-        return BrokenDemands(since)
+                if before is not None:
+                    seen[key] = before
+            elif each.measured >= each.demand.limit * (1.0 if before is None else 1.0 - MARGIN):
+                seen[key] = (now if before is None else before[0]), now
+        return BrokenDemands(seen)
 
-    def for_long(self, now: float, patience_s: float) -> tuple[DemandKey, ...]:
-        """The demands that are broken for as long as somebody has patience."""
-        return tuple(key for key, begun in self.since.items() if now >= begun + patience_s)
+    def for_long(self, patience_s: float) -> tuple[DemandKey, ...]:
+        """The demands that were seen to be broken for longer than somebody has patience, and never kept meanwhile."""
+        return tuple(key for key, (first, last) in self.seen.items() if last >= first + patience_s)

@@ -14,10 +14,12 @@ import random
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from situ.core.errors import SituError
 from situ.core.time import BEGINNING, END
+from situ.graph.cuts import cut_in
 from situ.graph.query import Demand
 from situ.network.network import SPARK, Coordination, Network
 from situ.runtime.sites.actions import Send, SiteAction
@@ -55,7 +57,7 @@ _PERIODS = 3.5
 #: A version that came too late, or in the way of another one, is tried again so many times.
 _ATTEMPTS = 6
 #: The last decisions, which `situ status` shows, and the last round trips to a neighbour, of which the shortest counts.
-_DECISIONS, _ROUND_TRIPS = 10, 4
+_DECISIONS, _ROUND_TRIPS = 10, 2
 #: While operators move, sites are looked at so often, in seconds.
 _LOOK_S = 0.5
 #: What a plan is called that no mechanism of the loop has made.
@@ -64,13 +66,15 @@ AS_DEPLOYED = "as deployed"
 
 @dataclass(frozen=True, slots=True)
 class EndedTransition:
-    """The last transition that is over: how many were done by then; why it was given up, if it was; what it was for,
-    and the versions that did it."""
+    """The last transition that is over: how many were done and given up by then; why it was given up, if it was; what
+    it was for, the versions that did it, and how long it took, as far as this life of the site knows."""
 
     done: int = 0
     reason: str = ""
     why: str = ""
     versions: tuple[int, ...] = ()
+    seconds: float = 0.0
+    given_up: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +89,13 @@ class CoordinatorState:
     mechanism: str = AS_DEPLOYED
     turn: int = 0
     task: TransitionTask | None = None
-    last: EndedTransition = field(default_factory=lambda: EndedTransition())
+    last: EndedTransition = field(default_factory=EndedTransition)
 
     def to_json(self) -> str:
         task = None if self.task is None else self.task.to_json()
         said = [self.on, self.query, dict(self.demands), self.fitness.to_json(), self.mechanism, self.turn, task]
         last = self.last
-        return json.dumps([*said, [last.done, last.reason, last.why, list(last.versions)]])
+        return json.dumps([*said, [last.done, last.reason, last.why, list(last.versions), last.seconds, last.given_up]])
 
     @classmethod
     def of_json(cls, text: str) -> CoordinatorState:
@@ -99,9 +103,9 @@ class CoordinatorState:
         >>> CoordinatorState.of_json(CoordinatorState(True, "q", {"S": "hops < 2"}, turn=3).to_json()).demands
         {'S': 'hops < 2'}
         """
-        on, query, demands, fitness, mechanism, turn, task, (done, reason, why, versions) = json.loads(text)
+        on, query, demands, fitness, mechanism, turn, task, (done, reason, why, versions, *took) = json.loads(text)
         of_task = None if task is None else TransitionTask.of_json(task)
-        last = EndedTransition(done, reason, why, tuple(versions))
+        last = EndedTransition(done, reason, why, tuple(versions), *took)
         return cls(on, query, demands, Fitness.of_json(fitness), mechanism, turn, of_task, last)
 
 
@@ -117,6 +121,7 @@ class TransitionCoordinator:
         self.news: list[str] = []
         self.decisions: deque[dict[str, Any]] = deque(maxlen=_DECISIONS)
         self.measured: tuple[JudgedDemand, ...] = ()
+        self._measured_of, self._was_changed = 0, False
         #: What is demanded, of a plan and with what was changed.
         self._demands: tuple[DeployedPlan, Mapping[str, str], dict[str, tuple[Demand, ...]]] | None = None
         self._known: dict[str, KnownSite] = {}
@@ -127,6 +132,7 @@ class TransitionCoordinator:
         self._round_trips: dict[str, deque[int]] = {}
         self._ticks_at: float | None = None
         self._now, self._settles_at, self._judges_at = -math.inf, -math.inf, -math.inf
+        self._began_at, self._looked_at = -math.inf, math.inf
         # Before a version is proposed, sites have been looked at.
         self._proposes_at = math.inf
         self._attempts, self._latest_us = 0, BEGINNING
@@ -235,11 +241,13 @@ class TransitionCoordinator:
                         f"{site} has no part in the plan that runs, and knows nobody who may move operators to it",
                         remedy=f'Write "coordinator": {{"site": "{self._site.name}"}} into the network file.',
                     )
-            wanted = placed_at(last, step.sites)
-            for strategy in {*step.strategies.values()} or {"naive"}:
-                moves_between(wanted, last, strategy if strategy != "sms" else "auto", on_spark=on_spark)
+            moves_between(placed_at(last, step.sites), last, "auto", on_spark=on_spark)
+            for name in (name for name in step.sites if step.strategies.get(name) == "sms"):
+                if isinstance(reason := cut_in(graph_of(last), name), str):
+                    raise SituError(f"{name} cannot be moved by sms: {reason}", remedy="Say --strategy auto, or mfgs.")
             last = step.version_after(last)
-        self._attempts, self._latest_us = 0, BEGINNING
+        self._attempts, self._latest_us, self._began_at = 0, BEGINNING, self._now
+        self._ticks_at = None  # sites are looked at now
         self._decide_that(replace(self.decided, task=task))
         self._say(f"begins a transition: {task.why}")
 
@@ -254,7 +262,8 @@ class TransitionCoordinator:
         demands = parse_demands(text, subscription)
         before = self.decided.demands if self.decided.query == plan.query else {}
         self._decide_that(replace(self.decided, query=plan.query, demands={**before, subscription: text.strip()}))
-        self._broken = None
+        # Nobody need have patience with what somebody has just asked for.
+        self._broken, self._was_changed, self._settles_at = None, True, -math.inf
         self.measured = tuple(each for each in self.measured if each.subscription != subscription)
         self._say(
             f"{subscription} demands {text.strip() or 'nothing'}" if demands else f"{subscription} demands nothing"
@@ -277,6 +286,8 @@ class TransitionCoordinator:
                 self._ticks_at = now
             if self._ticks_at is not None and now >= self._ticks_at:
                 self._tick(now)
+        else:
+            self._ticks_at = None
         deployment = self.deployments.current
         if deployment is not None and deployment.phase == "prepare" and now >= self._gives_up_at():
             self.deployments.give_up("it did not answer in time")
@@ -291,7 +302,7 @@ class TransitionCoordinator:
         wakes = [*self.deployments.wakes(), *([] if self._ticks_at is None else [self._ticks_at])]
         if self.deployments.current is not None and self.deployments.current.phase == "prepare":
             wakes.append(self._gives_up_at())
-        if self.decided.task is not None and self._now < self._proposes_at:
+        if self._ticks_at is not None and self._now < self._proposes_at:
             wakes.append(self._proposes_at)
         return [moment for moment in wakes if moment < math.inf]
 
@@ -322,7 +333,8 @@ class TransitionCoordinator:
         self._echo(now)
         own = look_at(self._site, now, self.deployments.latest_us(), (), self._trips())
         looks = [own, *(known.look for name, known in self._known.items() if name != self._site.name)]
-        since_us = round((now - 2 * self.settings.period_s) * 1e6)
+        since_us = round((min(now, self._looked_at + self.settings.period_s) - 2 * self.settings.period_s) * 1e6)
+        self._looked_at = now
         times = [r.time_us for look in looks for of in look.results.values() for r in of if r.at_us >= since_us]
         self._times = frozenset(sorted(times)[-MOST_TIMES:])
         own = replace(own, reached={t: tuple(at) for t, at in self._site.monitor.reached.at(self._times).items() if at})
@@ -366,22 +378,28 @@ class TransitionCoordinator:
         if plan is None or not any(demands.values()) or not self._known:
             return
         situation = self._situation(plan, now)
+        if self._measured_of != plan.version:
+            self.measured, self._measured_of = (), plan.version
         before = {(each.subscription, each.demand): each for each in self.measured}
-        self.measured = judged_demands(situation, demands)
-        self._broken = (self._broken or BrokenDemands({})).looked(self.measured, now)
-        for each in self.measured:
-            known = before.get((each.subscription, each.demand))
-            if each.kept is not None and (known is None or known.kept is not each.kept):
-                self._say(str(each))
+        fresh = judged_demands(situation, demands)
+        self._broken = (self._broken or BrokenDemands({})).looked(fresh, now)
         fitness = self.decided.fitness
-        for each in self.measured:
+        for each in fresh:
+            known = before.get((each.subscription, each.demand))
             if each.kept is not None:
                 fitness = fitness.looked(self.decided.mechanism, each.demand.metric, each.kept)
+                if known is None or known.kept is not each.kept:
+                    self._say(str(each))
+        # Where there was nothing to measure it by, what was measured last is shown.
+        self.measured = tuple(
+            before.get((each.subscription, each.demand), each) if each.measured is None else each for each in fresh
+        )
         self.decided = replace(self.decided, fitness=fitness)  # journalled with the next decision
         if self.decided.on and situation is not None and now >= self._settles_at and self._may_deploy():
-            broken = self._broken.for_long(now, self.settings.patience_s)
+            broken = self._broken.for_long(0.0 if self._was_changed else self.settings.patience_s)
             if broken:
                 self._decide(plan, situation, sorted({metric for _, metric in broken}), now)
+        self._was_changed = self._was_changed and any(each.measured is None for each in self.measured)
 
     def _situation(self, plan: DeployedPlan, now: float) -> Situation | None:
         from situ.runtime.sites.adapting.measuring import situation_of
@@ -414,7 +432,8 @@ class TransitionCoordinator:
             if looked_at[-1].pays:
                 break
         chosen = looked_at[-1] if looked_at and looked_at[-1].pays else None
-        why = f"{', '.join(metrics)} broken for {settings.patience_s:g} s"
+        since = "since it was asked for" if self._was_changed else f"for {settings.patience_s:g} s"
+        why = f"{', '.join(metrics)} broken {since}"
         decision = {"at_us": round(now * 1e6), "why": why, "chosen": None if chosen is None else chosen.mechanism}
         self.decisions.append({**decision, "candidates": [each.to_json() for each in looked_at]})
         self._settles_at = now + settings.settle_s
@@ -426,7 +445,7 @@ class TransitionCoordinator:
             return
         words = f"{why}: {chosen.mechanism}, {chosen.reason}"
         task = task_of(chosen.moves, "concurrent", words, round(settings.lead_s * 1e6), chosen.mechanism)
-        self._attempts, self._latest_us = 0, BEGINNING
+        self._attempts, self._latest_us, self._began_at = 0, BEGINNING, now
         self._decide_that(replace(decided, task=task))
         self._say(f"begins a transition: {words}")
 
@@ -505,13 +524,16 @@ class TransitionCoordinator:
         task = self.decided.task
         assert task is not None
         mechanism = task.mechanism or AS_DEPLOYED if not reason else self.decided.mechanism
-        last = EndedTransition(self.decided.last.done + (not reason), reason, task.why, task.versions)
+        took = round(self._now - self._began_at, 3) if self._began_at > -math.inf else 0.0
+        before, is_done = self.decided.last, not reason
+        done, given_up = before.done + is_done, before.given_up + (not is_done)
+        last = EndedTransition(done, reason, task.why, task.versions, took, given_up)
+        self._began_at = -math.inf
         self._decide_that(replace(self.decided, task=None, mechanism=mechanism, last=last))
         self._settles_at, self._proposes_at = self._now + self.settings.settle_s, math.inf
         self._broken = None
-        self._say(
-            f"gives a transition up, and nothing more has changed: {reason}" if reason else "has moved all operators"
-        )
+        ended = f"has moved all operators in {took:.1f} s"
+        self._say(f"gives a transition up, and nothing more has changed: {reason}" if reason else ended)
 
     # ---- how it is
 
@@ -519,7 +541,8 @@ class TransitionCoordinator:
         """What `situ status` shows of the role; None where another site has it."""
         if not self._has_role:
             return None
-        task, last = self.decided.task, self.decided.last
+        task, last, known = self.decided.task, self.decided.last, self._known
+        origins = {site for sites in self._plan.sources.values() for site in sites} if self._plan is not None else ()
         unfinished = sorted({name for known in self._known.values() for name in known.look.unfinished})
         return {
             "adapts": self.decided.on,
@@ -528,8 +551,23 @@ class TransitionCoordinator:
             "transition": None if task is None else {**task.to_json(), "unfinished": unfinished},
             "deployment": None if self.deployments.current is None else self.deployments.current.words(),
             "transitions": last.done,
-            "last": {"why": last.why, "given_up": last.reason or None, "versions": list(last.versions)},
+            "given_up": last.given_up,
+            "last": {
+                "why": last.why,
+                "given_up": last.reason or None,
+                "versions": list(last.versions),
+                "seconds": last.seconds,
+            },
             "decisions": list(self.decisions),
+            "monitored": {
+                "rates_per_s": {name: dict(k.volumes.made) for name, k in known.items() if k.volumes is not None},
+                "round_trips_us": {name: dict(k.look.round_trips_us) for name, k in known.items()},
+                "state_bytes": {name: dict(k.look.state_bytes) for name, k in known.items()},
+                "latencies_us": {
+                    site: {name: round(fmean(of)) for name, of in latencies_us(known, self._times, {site}).items()}
+                    for site in sorted(origins)
+                },
+            },
             "fitness": self.decided.fitness.to_json(),
         }
 

@@ -216,15 +216,19 @@ class KnownSite:
         return at_us - self.ahead_us
 
 
-def latencies_us(known: Mapping[str, KnownSite], times: Collection[int]) -> dict[str, list[int]]:
-    """By subscription, how late results were whose event times all sources have been asked about."""
+def latencies_us(
+    known: Mapping[str, KnownSite], times: Collection[int], origins: Collection[str] | None = None
+) -> dict[str, list[int]]:
+    """By subscription, how late results were whose event times all sources have been asked about: after the last of
+    them, or after the last at some sites."""
     latencies: dict[str, list[int]] = {}
     for at in known.values():
         for subscription, results in at.look.results.items():
             for result in (each for each in results if each.time_us in times):
                 reached = [
                     site.by_coordinator_us(at_us)
-                    for site in known.values()
+                    for name, site in known.items()
+                    if origins is None or name in origins
                     for at_us in site.look.reached.get(result.time_us, ())
                 ]
                 seen = ResultSeen(result.time_us, at.by_coordinator_us(result.at_us))

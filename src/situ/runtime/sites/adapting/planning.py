@@ -20,18 +20,16 @@ from situ.network.network import SPARK, Coordination
 from situ.placement.demands import measured_by
 from situ.placement.measures import measures_of
 from situ.placement.mechanisms import OBJECTIVES, mechanism
-from situ.placement.overhead import PACKET_BYTES
+from situ.placement.overhead import PACKET_BYTES, words_per_s
 from situ.placement.plan import Plan
 from situ.runtime.sites.adapting.measuring import Situation, placed_at_sites
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.transition import BytesToMove, Move, moves_between, placed_at
+from situ.runtime.sites.transition import BytesToMove, Move, event_bytes, moves_between, placed_at
 
 #: The mechanisms among which the loop chooses: they place operators alone, and answer at once.
 LIBRARY = ("relaxation", "mobile", "producer-consumer", "central", "sbon", "hop", "greedy", "edgecep")
 #: Messages of a site for one version: prepare and go, and their answers.
 _MESSAGES_PER_SITE = 4
-#: About the bytes of an event, and of each of its attributes, in a log.
-_EVENT_BYTES, _ATTRIBUTE_BYTES = 24, 9
 #: What a way between sites is taken to carry, where nobody has said it.
 _BYTES_PER_S = 10e6
 
@@ -101,7 +99,7 @@ def traffic_of_operators(
     graph: OperatorGraph, situation: Situation, state_bytes: Mapping[str, int]
 ) -> dict[str, BytesToMove]:
     """The states of operators, and about how many bytes they read in a second."""
-    sizes = {name: _EVENT_BYTES + _ATTRIBUTE_BYTES * len(schema.attributes) for name, schema in graph.schemas.items()}
+    sizes = {name: event_bytes(schema) for name, schema in graph.schemas.items()}
     problem = situation.problem
     return {
         operator.name: BytesToMove(
@@ -164,9 +162,12 @@ def candidate(
     for each in demands:
         if each.measured is None:
             continue
-        of_now, of_then = (
-            measured_by(measures[each.subscription], each.demand) for measures in (situation.predicted, then)
-        )
+        if each.demand.metric == "overhead":  # what is measured is what sites say while the plan runs
+            of_now, of_then = (words_per_s(problem, of) for of in (situation.placed, pushed.placed))
+        else:
+            of_now, of_then = (
+                measured_by(measures[each.subscription], each.demand) for measures in (situation.predicted, then)
+            )
         will_be_kept = expected(each.demand, each.measured, of_now, of_then) < each.demand.limit
         if will_be_kept and not each.kept:
             gained.append(f"{each.demand.metric} of {each.subscription}")
