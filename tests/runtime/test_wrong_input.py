@@ -384,7 +384,7 @@ CLAUSES = {
     "update": "update when quality",
     "deliver": "deliver best effort",
     "quality": "quality precision 0.9 recall 0.9",
-    "demand latency": "demand latency < 100 ms",
+    "demand hops": "demand hops < 4",
 }
 
 

@@ -316,7 +316,7 @@ def test_a_transition_by_hand_and_one_that_cannot_be() -> None:
     assert [plan.operators["Hot"].site for plan in world.finish()] == ["north", "south", "hall"]
 
 
-KILLED_AFTER = [*range(12), *(pytest.param(number, marks=pytest.mark.storm) for number in range(12, 150))]
+KILLED_AFTER = [*range(6), *(pytest.param(number, marks=pytest.mark.storm) for number in range(6, 150))]
 
 
 @pytest.mark.parametrize("number", KILLED_AFTER)
