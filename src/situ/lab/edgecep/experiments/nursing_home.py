@@ -69,7 +69,7 @@ def backlog_share(tasks: TaskFlows, sites: Sequence[int], link_kb_per_s: float) 
     ways: list[tuple[float, list[tuple[int, int]]]] = []
     for flow in tasks.flows(sites):
         if flow.start != flow.to:
-            way = tasks.problem.network.ways_from(flow.to).path(flow.start)
+            way = tasks.problem.network.ways_from(flow.to).path(flow.start)[::-1]
             ways.append((flow.per_s, [(min(pair), max(pair)) for pair in pairwise(way)]))
     served = defaultdict[tuple[int, int], float](lambda: 1.0)
     through = 0.0
