@@ -24,8 +24,9 @@ from situ.lab.panorama.paper import PANORAMA
 from situ.lab.paper import Paper
 from situ.lab.recep import paper as recep
 from situ.lab.recep.paper import RECEP
+from situ.lab.tcep.paper import TCEP
 
-PAPERS = [PANORAMA, MCEP, RECEP, EDGECEP]
+PAPERS = [PANORAMA, MCEP, RECEP, EDGECEP, TCEP]
 
 
 def figure_1a(scale: Scale, seed: int, say: Say) -> Figure:
@@ -45,6 +46,7 @@ def test_all_of_the_papers_figures() -> None:
     assert list(MCEP.modules) == [f"6{letter}" for letter in "abcdefghi"]
     assert list(RECEP.modules) == [f"8{letter}" for letter in "abcdefghi"]
     assert list(EDGECEP.modules) == ["5a", "5b", "5c", "IIa", "IIb", "loss", "III"]
+    assert list(TCEP.modules) == ["2", "10", "11a", "11b", "12a", "12b"]
     letters = {"9": "abc", "10": "abcdef", "11": "abcd"}
     figures = [number + letter for number in letters for letter in letters[number]]
     assert list(PANORAMA.modules) == [*figures, "causes", "counted"]

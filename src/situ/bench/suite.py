@@ -170,6 +170,14 @@ def _sites(say: Say) -> Iterator[BenchFigure]:
         yield from section(say)
 
 
+def _transitions(say: Say) -> Iterator[BenchFigure]:
+    """Measures operators that move; `python -m situ.bench.transitions` has these alone."""
+    from situ.bench import transitions
+    from situ.bench.sections import figures_of
+
+    yield from figures_of(transitions.SECTIONS, say)
+
+
 def _spark_sites(say: Say) -> Iterator[BenchFigure]:
     """Measures a site on Spark; `python -m situ.bench.spark_sites` has these alone."""
     from situ.bench import spark_sites
@@ -253,6 +261,7 @@ PARTS: Mapping[str, Callable[[Say], Iterator[BenchFigure]]] = {
     "heartbeat": _heartbeat,
     "rules": _rules,
     "sites": _sites,
+    "transitions": _transitions,
     "spark-sites": _spark_sites,
     "simulation": _simulated_sites,
     "pulling": _pulling,

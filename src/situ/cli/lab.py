@@ -100,6 +100,20 @@ def edgecep(
     _run_again(EDGECEP, out, quick, seed, figures, as_json)
 
 
+@lab.command()
+def tcep(
+    out: Out = Path("out/tcep"),
+    quick: Quick = False,
+    seed: Seed = 1,
+    figures: Figures = None,
+    as_json: AsJson = False,
+) -> None:
+    """Operators that move while events flow: TCEP's Figures 2 and 10 to 12."""
+    from situ.lab.tcep.paper import TCEP
+
+    _run_again(TCEP, out, quick, seed, figures, as_json)
+
+
 def _run_again(paper: Paper, out: Path, quick: bool, seed: int, figures: str | None, as_json: bool) -> None:
     from situ.lab.figure import to_json
 

@@ -28,11 +28,11 @@ from situ.runtime.sites.adapting.coordinator import AS_DEPLOYED
 from situ.runtime.sites.adapting.tasks import TransitionTask, task_of
 from situ.runtime.sites.carrying import graph_of
 from situ.runtime.sites.deployed_plan import DeployedPlan
-from situ.runtime.sites.learned_statistics import counted_types
 from situ.runtime.sites.messages import Transit
+from situ.runtime.sites.moved_bytes import bytes_to_move
 from situ.runtime.sites.process.deploying import Control, DeployError
 from situ.runtime.sites.process.transitioning import Reports, reports_of
-from situ.runtime.sites.transition import BytesToMove, Move, event_bytes, moves_between, placed_at
+from situ.runtime.sites.transition import Move, moves_between, placed_at
 
 #: Between two looks at how far sites are.
 _PERIOD_S = 0.3
@@ -80,7 +80,7 @@ def transition_of(options: TransitionOptions) -> TransitionResult:
     wanted = _wanted_sites(options, before, network)
     plan = placed_at(before, wanted)
     on_spark = {site.name for site in network.sites if site.engine == SPARK}
-    traffic = _traffic(graph_of(before), before, reports)
+    traffic = bytes_to_move(graph_of(before), before, reports)
     moves = moves_between(plan, before, options.strategy, traffic, lead_us / 1e6, on_spark)
     if options.dry_run or not moves:
         return TransitionResult(moves, (), 0.0)
@@ -129,24 +129,6 @@ def _placed_by(name: str, graph: OperatorGraph, network: Network, statistics: St
     plan = mechanism(name)(problem)
     names = problem.network.names
     return {o.name: names[placed.site] for o, placed in zip(problem.operators, plan.placed, strict=True)}
-
-
-def _traffic(graph: OperatorGraph, before: DeployedPlan, reports: Reports) -> dict[str, BytesToMove]:
-    """What sites say of the operators that run: states, and about how many bytes they read."""
-    running = {site: report for site, report in reports.items() if str(before.version) in report["versions"]}
-    per_s: dict[str, float] = {}
-    for counted in counted_types(running, None):
-        per_s[counted.type] = per_s.get(counted.type, 0.0) + counted.per_s
-    state_bytes: dict[str, float] = {}
-    for report in running.values():
-        state_bytes |= report["versions"][str(before.version)]["state_bytes"]
-    sizes = {name: event_bytes(schema) for name, schema in graph.schemas.items()}
-    return {
-        operator.name: BytesToMove(
-            state_bytes.get(operator.name, 0.0), sum(per_s.get(t, 0.0) * sizes[t] for t in operator.inputs)
-        )
-        for operator in graph.operators
-    }
 
 
 def _wait(control: Control, site: str, task: TransitionTask, timeout_s: float, tell: Tell) -> tuple[int, ...]:

@@ -70,7 +70,7 @@ def counted_run(network: Network, seed: int, run_s: float) -> CountedRun:
     events, words = Counter[str](), Counter[str]()
     world: World
 
-    def count(sender: str, message: PeerMessage) -> None:
+    def count(sender: str, to: str, message: PeerMessage) -> None:
         if not _BEGIN_S + WINDOW_S <= world.now < _BEGIN_S + run_s:
             return
         if isinstance(message, LogBatch) and message.following > message.first:

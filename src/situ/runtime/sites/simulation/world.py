@@ -130,14 +130,17 @@ class World:
         due: Mapping[tuple[str, str, str], Sequence[float]] | None = None,
         watch: Callable[[str, JournalCommit], None] = lambda site, commit: None,
         check: Callable[[SimulatedSite], None] = lambda machine: None,
-        on_link: Callable[[str, PeerMessage], None] = lambda sender, message: None,
+        on_link: Callable[[str, str, PeerMessage], None] = lambda sender, to, message: None,
         spark: Collection[str] = (),
         network: Network | None = None,
         clocks_off_s: Mapping[str, float] | None = None,
+        bytes_per_s: float | None = None,
     ) -> None:
         self.random = random.Random(seed)
         self.faults, self.settings, self.make_host, self.latency_s = faults, settings, make_host, latency_s
         self.make_site, self.watch, self.check, self.network = make_site, watch, check, network
+        #: How many bytes a way from one site to another carries, and until when it is busy with those before.
+        self.bytes_per_s, self._busy_until = bytes_per_s, defaultdict[tuple[str, str], float](float)
         #: Told of every message that a site sends over one of its links, what it hands on for others among them.
         self.on_link = on_link
         #: The sites that a link joins, of brokers; None where all are joined to each other.
@@ -367,7 +370,7 @@ class World:
     def _send(self, sender: str, to: str, message: PeerMessage) -> None:
         inner = message.message if isinstance(message, Relayed) else message
         self.messages[type(inner).__name__] += 1
-        self.on_link(sender, inner)
+        self.on_link(sender, to, inner)
         pair = frozenset((sender, to))
         if self.joined is not None and pair not in self.joined:
             return
@@ -377,6 +380,10 @@ class World:
         header, body = message_to_parts(message)
         for _ in range(copies):
             delay = self.latency_s(sender, to) + self.random.uniform(*self.faults.delay_s)
+            if self.bytes_per_s is not None:
+                begin = max(self.now, self._busy_until[sender, to])
+                self._busy_until[sender, to] = begin + len(body) / self.bytes_per_s
+                delay += self._busy_until[sender, to] - self.now
             self.after(delay, lambda: self.handle(to, Received(sender, message_of(header, body))))  # type: ignore[arg-type]
 
     def _sink(self, machine: SimulatedSite, log: LogName, first: int, following: int) -> None:

@@ -1,0 +1,1 @@
+"""The figures of TCEP, a module for each question."""
