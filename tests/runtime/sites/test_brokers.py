@@ -217,6 +217,12 @@ def test_brokers_move_tasks_and_change_nothing_else() -> None:
     assert _refusals(world, "stranger", Go(moved.version, moved.digest)) == 1
 
 
+def test_what_has_begun_may_be_told_again_by_anybody() -> None:
+    """A broker that is killed does not know afterwards whether it was the one that deployed what runs."""
+    world, plans = run_broker_storm(random_broker_storm(1))
+    assert _refusals(world, "b1", Go(plans[-1].version, plans[-1].digest)) == 0
+
+
 # ---- storms
 
 

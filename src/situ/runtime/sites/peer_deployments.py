@@ -73,8 +73,9 @@ class PeerDeployments:
             case Abort(deployment=deployment):
                 if not deployment.startswith(by):
                     raise MessageError(f"{sender} aborts what others deploy")
-            case Go():
-                if not self._site.controls.by.startswith(by):
+            case Go(version=version):
+                # What has begun already can be begun by anybody: a site that was killed tells it again.
+                if version > self._site.controls.known.version and not self._site.controls.by.startswith(by):
                     raise MessageError(f"{sender} begins what others deploy")
         if isinstance(control, Prepare) and self.current is not None:
             busy = Prepared(0, False, f"{self._site.name} deploys a plan itself", self.latest_us())
