@@ -41,6 +41,10 @@ WITHOUT_JIT = (
 LANGUAGE = ("tests/lang", "tests/graph", "tests/core")
 #: What needs it: a step each, and one for all that is named here not at all.
 SITES = ("tests/runtime/sites",)
+#: Those of its files that have sites simulated from seeds. They take as long as all others, which wait for processes.
+SITE_STORMS = tuple(
+    f"tests/runtime/sites/test_{name}.py" for name in ("storms", "spark_storms", "mutations", "brokers", "adapting")
+)
 CONFORMANCE = ("tests/conformance",)
 ENGINES = ("tests/flow", "tests/runtime")
 PLANS = ("tests/placement", "tests/network", "tests/mobility")
@@ -101,7 +105,8 @@ def steps() -> list[Step]:
         pytest_step("language", "not spark", *LANGUAGE),
         replace(spark, urgent=True),
         pytest_step("others", "not spark", "tests", "src", *ignoring(*LANGUAGE, *with_kernel), after=kernel),
-        pytest_step("sites", "not spark", *SITES, after=kernel),
+        pytest_step("site storms", "not spark", *SITE_STORMS, after=kernel),
+        pytest_step("sites", "not spark", *SITES, *ignoring(*SITE_STORMS), after=kernel),
         pytest_step("conformance", "not spark", *CONFORMANCE, after=kernel),
         pytest_step("plans", "not spark", *PLANS, after=kernel),
         pytest_step("engines", "not spark", *ENGINES, *ignoring(*SITES), after=kernel),
